@@ -36,6 +36,11 @@ class Error : public std::runtime_error {
   // broken rule (docs/program.md, docs/plan.md), such as "L7" or "V9", or nothing.
   Error(ErrorKind kind, std::string message, std::string remedy = "", std::string rule = "");
 
+  // The same with a place in a text: `where` ("12:5: ") stands before the rule in what(), `excerpt` (the line and a
+  // caret below it) after the message. text.h's fail_at makes both.
+  Error(ErrorKind kind, const std::string& where, const std::string& excerpt, std::string message, std::string remedy,
+        std::string rule);
+
   ErrorKind kind() const { return kind_; }
   const std::string& message() const { return message_; }
   const std::string& remedy() const { return remedy_; }

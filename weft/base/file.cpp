@@ -1,0 +1,142 @@
+// Files: whole reads, atomic replacement, and the private cache directory.
+//
+// A cache that several processes share is correct when a file appears whole or not at all: write beside it, sync,
+// rename. Code is loaded from the cache, so a directory that others can write is a way in, and is refused.
+#include "weft/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "weft/base/env.h"
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+
+namespace weft {
+namespace {
+
+[[noreturn]] void io_failure(const std::string& what, const std::filesystem::path& path, int reason, const std::string& remedy = "") {
+  throw Error(ErrorKind::io, fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(reason)), remedy);
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() { if (fd_ >= 0) ::close(fd_); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+  int close() { return ::close(std::exchange(fd_, -1)); }
+
+ private:
+  int fd_;
+};
+
+int write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return 0;
+}
+
+std::filesystem::path cache_path() {
+  if (const std::string set = env("WEFT_CACHE_DIR"); !set.empty()) return set;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::filesystem::path(xdg) / "weft";
+  if (const char* home = std::getenv("HOME"); home && *home && std::string_view(home) != "/")
+    return std::filesystem::path(home) / ".cache" / "weft";
+  return fmt::format("/tmp/weft-{}", getuid());
+}
+
+// The number in a one-line file such as memory.max; nothing for "max" or an absent file.
+int64_t number_in(const std::filesystem::path& path) {
+  constexpr int64_t absent = -1;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return absent;
+  const std::string text = read_file(path);
+  return text.empty() || text[0] < '0' || text[0] > '9' ? absent : std::strtoll(text.c_str(), nullptr, 10);
+}
+
+// The value behind `key` in files like /proc/meminfo and memory.stat.
+int64_t keyed(const std::filesystem::path& path, std::string_view key) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return 0;
+  const std::string text = read_file(path);
+  const size_t at = text.find(key);
+  return at == std::string::npos ? 0 : std::strtoll(text.c_str() + at + key.size(), nullptr, 10);
+}
+
+int64_t cgroup_rest_bytes() {
+  const std::filesystem::path v2 = "/sys/fs/cgroup", v1 = "/sys/fs/cgroup/memory";
+  int64_t limit = number_in(v2 / "memory.max"), used = number_in(v2 / "memory.current");
+  int64_t reclaimable = limit < 0 ? 0 : keyed(v2 / "memory.stat", "\ninactive_file ");
+  if (limit < 0) {
+    limit = number_in(v1 / "memory.limit_in_bytes"), used = number_in(v1 / "memory.usage_in_bytes");
+    reclaimable = limit < 0 ? 0 : keyed(v1 / "memory.stat", "\ntotal_inactive_file ");
+  }
+  if (limit < 0 || used < 0) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(0, limit - used + reclaimable);
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) io_failure("read", path, errno);
+  std::string bytes;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    if (n == 0) return bytes;
+    if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
+    else if (errno != EINTR) io_failure("read", path, errno);
+  }
+}
+
+void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  std::string temporary = path.string() + ".XXXXXX";
+  FileDescriptor fd(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (fd.get() < 0) io_failure("write", path, errno, "is the directory there, and may you write to it?");
+  int reason = write_all(fd.get(), bytes);
+  if (!reason && (::fchmod(fd.get(), 0644) || ::fsync(fd.get()))) reason = errno;
+  if (fd.close() && !reason) reason = errno;
+  if (!reason && ::rename(temporary.c_str(), path.c_str())) reason = errno;
+  if (!reason) return;
+  ::unlink(temporary.c_str());
+  io_failure("write", path, reason);
+}
+
+std::filesystem::path cache_directory() {
+  const std::filesystem::path path = cache_path();
+  const char* remedy = "set WEFT_CACHE_DIR to a directory of your own";
+  std::error_code failed;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), failed);
+  if (::mkdir(path.c_str(), 0700) && errno != EEXIST) io_failure("create the cache directory", path, errno, remedy);
+  struct stat info {};
+  if (::stat(path.c_str(), &info)) io_failure("look at the cache directory", path, errno, remedy);
+  if (!S_ISDIR(info.st_mode)) io_failure("use as cache directory", path, ENOTDIR, remedy);
+  if (info.st_uid != ::geteuid())
+    throw Error(ErrorKind::io, fmt::format("cache directory {} belongs to user {}; code is loaded from it", path.string(), info.st_uid), remedy);
+  if (info.st_mode & 077)
+    throw Error(ErrorKind::io, fmt::format("cache directory {} has mode {:o}, others may read or write it; code is loaded from it",
+                                           path.string(), info.st_mode & 07777), fmt::format("chmod 700 {}", path.string()));
+  return path;
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t free_memory_bytes() { return std::min(keyed("/proc/meminfo", "MemAvailable:") * 1024, cgroup_rest_bytes()); }
+
+}  // namespace weft
