@@ -31,6 +31,8 @@ namespace weft::kernel {
 enum class Reduction : uint8_t { sum, prod, min, max, bit_and, bit_or, bit_xor, logical_and, logical_or };
 std::string_view name(Reduction reduction);
 std::optional<Reduction> parse_reduction(std::string_view text);
+// Throws Error(plan) V1 where the reduction has no meaning for the dtype (bits of floats).
+void check_reduction(Reduction reduction, Dtype dtype);
 // The value that changes nothing: 0, 1, +inf / largest, -inf / smallest ... as f64 or i64 bits in `dtype` at `at`.
 void store_identity(Reduction reduction, Dtype dtype, void* at);
 // into = combine(into, from), elementwise, in `dtype` arithmetic (16- and 8-bit floats: in f32, rounded once).
