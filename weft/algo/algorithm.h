@@ -1,0 +1,90 @@
+// Algorithms: collective x parameters -> plan text. One file each, one registry.
+//
+// all_reduce is reduce_scatter joined with all_gather in one loop, and a fused collective is the same with a kernel at
+// the joint. So an algorithm does not hand out whole plans but *halves*: what stands before the joint step (feed, red),
+// the joint step's sources and targets, what stands behind it (fwd, last). The compiler (lower/) puts computations at
+// the joint; join() with none gives the plain collective. Allowed only where the cell is final at its owner.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/plan/plan.h"
+
+namespace weft::algo {
+
+enum class Collective : uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, reduce };
+std::string_view name(Collective collective);
+
+// Who holds the finished cell at the joint.
+enum class Owner : uint8_t { part, root, everyone };     // part r on rank r; all on rank root; every rank has every part
+
+struct ScatterSite {                                     // the reducing half
+  plan::Id buffer, space;                                // contributions: one per rank
+  plan::Id family;                                       // "" = the lane's own
+  kernel::Reduction reduction = kernel::Reduction::sum;
+  std::string wire;                                      // dtype on the wire, "" = as it is
+  expr::Expr root;                                       // Owner::root
+  int slots = 4, slices = 1;
+  plan::Protocol protocol = plan::Protocol::simple;
+  std::string suffix;                                    // appended to labels, to keep them unique in a lane
+};
+struct GatherSite {                                      // the spreading half; the joint step makes the value
+  std::vector<plan::Id> homes;                           // buffers that get it (on every rank)
+  plan::Id space, family;
+  std::string wire;
+  expr::Expr root;
+  int slots = 4, slices = 1;
+  plan::Protocol protocol = plan::Protocol::simple;
+  std::string suffix;
+};
+
+struct Half {
+  Owner owner = Owner::part;
+  plan::Body before;                                     // blocks before the loop, in the same lane (`ready:`)
+  plan::Body head;                                       // in the loop, before the joint (feed, red)
+  plan::Step joint;                                      // reduced, targets and after are filled in; label "fin" or "own"
+  plan::Body tail;                                       // in the loop, behind the joint (fwd, last)
+  plan::Body behind;                                     // blocks behind the loop (`done:`)
+  std::vector<plan::Lane> lanes;                         // further lanes (chain down, tree down)
+  expr::Expr guard;                                      // the joint runs only where this holds (root); null: everywhere
+  std::vector<plan::Let> lets;
+  std::vector<plan::Family> families;
+  std::vector<plan::Id> mapped;                          // buffers that peers access
+  std::vector<plan::Buffer> scratch;
+};
+
+class Algorithm {
+ public:
+  virtual ~Algorithm() = default;
+  virtual std::string_view name() const = 0;             // ring, pairwise, chain, direct (two-shot), oneshot, gather ...
+  virtual plan::Order order() const = 0;                 // what it keeps: rank, fixed or any
+  virtual plan::Round round() const = 0;
+  virtual bool needs_mapped() const = 0;
+  virtual bool supports(Collective collective) const = 0;
+  virtual Owner owner(Collective collective) const = 0;
+  virtual Half scatter(const ScatterSite& site) const = 0;       // Error(unsupported) where supports() says no
+  virtual Half gather(const GatherSite& site) const = 0;
+  // For docs, `weft explain` and the traffic test: bytes and messages one rank sends, of S bytes on n ranks.
+  struct Cost { double bytes_sent, messages, hops; };
+  virtual Cost cost(Collective collective, int ranks, double bytes) const = 0;
+};
+
+const std::vector<const Algorithm*>& algorithms();
+const Algorithm* find_algorithm(std::string_view name);
+
+struct PlanRequest {
+  Collective collective = Collective::all_reduce;
+  kernel::Reduction reduction = kernel::Reduction::sum;
+  bool average = false;                                  // divide by n at the joint
+  std::string dtype = "f32", wire;
+  int channels = 1, slots = 4, slices = 1;
+  plan::Protocol protocol = plan::Protocol::simple;
+  int root = 0;
+  int64_t grain = 16;
+};
+// A complete, verified-by-tests plan: buffers x -> y, y alias x, posts stated.
+plan::Plan make_plan(const Algorithm& algorithm, const PlanRequest& request);
+
+}  // namespace weft::algo

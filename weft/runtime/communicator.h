@@ -1,0 +1,79 @@
+// The runtime: runs plans on CPU ranks.
+//
+// A plan is bound once: steps flat in an array per lane and channel, links and addresses resolved, the function of each
+// step's shape taken from a KernelLibrary. A lane is a resumable cursor {block, chunk, step, slice}; a blocking launch
+// is advanced by the caller's own thread (no hand-off: that is what makes 8 bytes cheap). Launches follow each other
+// without a barrier; every flag a peer waits for carries the tag of the launch, so a stranger's message is seen and
+// becomes an agreement error that shows both values (docs/runtime.md; plan.md, 9).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/kernel/step_code.h"
+#include "weft/plan/launch.h"
+#include "weft/transport/transport.h"
+
+namespace weft::runtime {
+
+// Memory that every rank has at the same offset and that peers may read and write. Freed when the last copy goes.
+struct Symmetric { void* data = nullptr; int64_t bytes = 0; std::shared_ptr<transport::Window> window; int64_t offset = 0; };
+
+struct LoadOptions {
+  std::map<plan::Id, std::string> params;
+  std::string identity;                     // program, schedule, machine, tuning table: agreed between ranks with the plan's text
+  std::vector<int64_t> chunk_elements;      // per space; empty: default_chunk
+  bool stream = false;                      // non-temporal stores to the targets that nobody reads again in the plan
+  bool verify = true;                       // require_verified first (cached verdicts)
+};
+
+class Loaded;                               // a plan bound to a communicator
+class Work {                                // of one launch
+ public:
+  bool test();                              // advances; true when complete; throws its error
+  void wait();                              // bounded by the communicator's timeout
+ private:
+  friend class Communicator;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+class Communicator {
+ public:
+  Communicator(transport::Transport& transport, kernel::KernelLibrary& kernels);
+  ~Communicator();
+  int rank() const;
+  int size() const;
+  transport::Transport& transport();
+
+  // Collective, in the same order on all ranks.
+  Symmetric allocate(int64_t bytes, std::string_view what);
+  // Collective: compares hash(plan text, params, identity) of all ranks; a difference is Error(agreement) with both.
+  std::shared_ptr<Loaded> load(const plan::Plan& plan, const LoadOptions& options);
+  // Mapped buffers must lie in Symmetric memory at the same offset on all ranks (else Error(user)).
+  // Extents and bindings that equal those of the last launch are not resolved again.
+  Work start(Loaded& plan, const plan::LaunchArgs& args);
+  void launch(Loaded& plan, const plan::LaunchArgs& args);       // start and wait
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// For callers that launch the same thing again and again: everything resolved, only scalars change.
+class Bound {
+ public:
+  Bound(Communicator& communicator, std::shared_ptr<Loaded> plan, const plan::LaunchArgs& args);
+  ~Bound();
+  void launch(std::span<const expr::ScalarValue> scalars = {});  // empty: those of args
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// ---- what happened, step by step, when WEFT_TIMELINE asks for it (view/ draws it; same record for simulated runs).
+struct Span { int rank, lane, channel, step, chunk; int64_t begin_ns, end_ns, wait_ns; };
+
+}  // namespace weft::runtime
