@@ -1,0 +1,127 @@
+// Errors, environment, hashes, files, logs.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "weft/base/env.h"
+#include "weft/base/error.h"
+#include "weft/base/file.h"
+#include "weft/base/hash.h"
+#include "weft/base/log.h"
+
+using namespace weft;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Variable {                                     // sets an environment variable for one scope
+  Variable(const char* name, const char* value) : name_(name) { value ? setenv(name, value, 1) : unsetenv(name); }
+  ~Variable() { unsetenv(name_); }
+  const char* name_;
+};
+
+fs::path scratch(const std::string& name) {
+  const fs::path path = fs::temp_directory_path() / ("weft_base_test_" + std::to_string(getpid()) + "_" + name);
+  fs::remove_all(path);
+  return path;
+}
+
+}  // namespace
+
+TEST(Error, KindsNamesAndExitCodes) {
+  EXPECT_EQ(exit_code(ErrorKind::user), 1);
+  EXPECT_EQ(exit_code(ErrorKind::plan), 1);
+  EXPECT_EQ(exit_code(ErrorKind::unsupported), 1);
+  for (ErrorKind k : {ErrorKind::agreement, ErrorKind::io, ErrorKind::timeout, ErrorKind::peer}) EXPECT_EQ(exit_code(k), 2);
+  EXPECT_EQ(exit_code(ErrorKind::internal), 3);
+  EXPECT_EQ(name(ErrorKind::timeout), "timeout");
+  EXPECT_STREQ(Error(ErrorKind::user, "m", "r", "L7").what(), "L7: m\n    r");
+  EXPECT_STREQ(Error(ErrorKind::user, "m").what(), "m");
+  try {
+    WEFT_CHECK(1 == 2, "with {}", 5);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::internal);
+    EXPECT_NE(e.message().find("1 == 2 does not hold: with 5"), std::string::npos);
+  }
+}
+
+TEST(Env, TableDefaultsAndChecks) {
+  Variable unset("WEFT_TIMEOUT_S", nullptr);
+  EXPECT_EQ(env_int("WEFT_TIMEOUT_S"), 600);
+  EXPECT_EQ(env_int("WEFT_SPIN_US"), 50);
+  EXPECT_FALSE(env_flag("WEFT_VERIFY"));
+  {
+    Variable on("WEFT_VERIFY", "on"), wrong("WEFT_TIMEOUT_S", "soon"), odd("WEFT_NO_COMPILER", "maybe");
+    EXPECT_TRUE(env_flag("WEFT_VERIFY"));
+    EXPECT_THROW(env_int("WEFT_TIMEOUT_S"), Error);
+    EXPECT_THROW(env_flag("WEFT_NO_COMPILER"), Error);
+  }
+  EXPECT_THROW(env("WEFT_NO_SUCH"), Error);
+  for (const EnvVariable& v : env_variables()) EXPECT_FALSE(v.meaning.empty()) << v.name;
+}
+
+TEST(Hash, DistinguishesAndRepeats) {
+  EXPECT_EQ(hash64("weft"), hash64("weft"));
+  EXPECT_NE(hash64("weft"), hash64("weft", 1));
+  EXPECT_NE(hash64("weft"), hash64("wefu"));
+  EXPECT_EQ(hash_hex("").size(), 32u);
+  EXPECT_EQ(hash_hex(""), "99aa06d3014798d86001c324468d497f");       // XXH3-128 of nothing, from its specification
+}
+
+TEST(File, WritesWholeAndReadsBack) {
+  const fs::path path = scratch("file");
+  const std::string bytes("a\0b\n", 4);
+  write_file(path, "old");
+  write_file(path, bytes);
+  EXPECT_EQ(read_file(path), bytes);
+  fs::remove(path);
+  EXPECT_THROW(read_file(path), Error);
+  EXPECT_THROW(write_file(path / "none" / "x", "y"), Error);
+}
+
+TEST(File, CacheDirectoryIsPrivate) {
+  const fs::path path = scratch("cache");
+  Variable set("WEFT_CACHE_DIR", path.c_str());
+  EXPECT_EQ(cache_directory(), path);
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  EXPECT_EQ(cache_directory(), path);
+  chmod(path.c_str(), 0755);
+  EXPECT_THROW(cache_directory(), Error);
+  fs::remove_all(path);
+  write_file(path, "a file");
+  EXPECT_THROW(cache_directory(), Error);
+  fs::remove(path);
+}
+
+TEST(File, MemoryAndClock) {
+  EXPECT_GT(free_memory_bytes(), 1 << 20);
+  const int64_t before = now_ns();
+  usleep(2000);
+  EXPECT_GE(now_ns() - before, 2000000);
+}
+
+TEST(Log, LevelsSubsystemsAndFile) {
+  const fs::path path = scratch("log");
+  {
+    Variable level("WEFT_DEBUG", "info"), only("WEFT_DEBUG_SUBSYS", "plan, ir"), file("WEFT_DEBUG_FILE", (path.string() + "_%p").c_str());
+    reload_log_settings();
+  }
+  EXPECT_TRUE(log_enabled(LogLevel::info, "plan"));
+  EXPECT_TRUE(log_enabled(LogLevel::info, "ir"));
+  EXPECT_FALSE(log_enabled(LogLevel::trace, "plan"));
+  EXPECT_FALSE(log_enabled(LogLevel::info, "runtime"));
+  EXPECT_TRUE(log_enabled(LogLevel::warn, "runtime"));
+  set_log_rank(3);
+  WEFT_LOG(info, "plan", "x = {}", 5);
+  WEFT_LOG(info, "runtime", "not this");
+  const fs::path written = path.string() + "_" + std::to_string(getpid());
+  EXPECT_EQ(read_file(written), "weft INFO [3] plan: x = 5\n");
+  set_log_rank(-1);
+  fs::remove(written);
+  reload_log_settings();
+}

@@ -1,0 +1,101 @@
+// Lines, carets, words and numbers of the text forms.
+#include "weft/base/text.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+
+using namespace weft;
+
+namespace {
+
+template <typename F>
+std::string what_of(F f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST(Text, LinesHaveNumbersIndentsAndNoComments) {
+  const auto lines = source_lines("program 1 x   # why\n\n# all comment\n  a = b[#P] #\n    in g f32[T, #P] local\r\nlast");
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0].text, "program 1 x");
+  EXPECT_EQ(lines[1].number, 4);
+  EXPECT_EQ(lines[1].indent, 2);
+  EXPECT_EQ(lines[1].text, "a = b[#P]");
+  EXPECT_EQ(lines[2].text, "in g f32[T, #P] local");
+  EXPECT_EQ(lines[2].indent, 4);
+  EXPECT_EQ(lines[3].number, 6);
+  EXPECT_TRUE(source_lines("").empty());
+}
+
+TEST(Text, TabsAndOddIndentsAreRefused) {
+  EXPECT_NE(what_of([] { source_lines("a\n\tb"); }).find("2:1: F1: a tab"), std::string::npos);
+  EXPECT_NE(what_of([] { source_lines("a\n   b"); }).find("2:4: F1: indented by 3"), std::string::npos);
+}
+
+TEST(Text, ErrorsShowLineCaretAndRemedy) {
+  const SourceLine line{19, 0, "y = zz + 1.0"};
+  EXPECT_EQ(what_of([&] { fail_at(ErrorKind::user, line, "zz", "L7", "zz is a pending sum", "finish it first"); }),
+            "19:5: L7: zz is a pending sum\n    y = zz + 1.0\n        ^^\n    finish it first");
+  const SourceLine inner{3, 4, "y = xx + x"};
+  EXPECT_EQ(what_of([&] { fail_at(ErrorKind::plan, inner, "x", "V1", "x"); }), "3:14: V1: x\n    y = xx + x\n             ^");
+  EXPECT_EQ(what_of([&] { fail_at(ErrorKind::user, {2, 0, "x.s x"}, "x", "", "m"); }), "2:5: m\n    x.s x\n        ^");
+  try {
+    fail_at(ErrorKind::user, line, "zz", "L7", "m", "r");
+  } catch (const Error& e) {
+    EXPECT_EQ(e.rule(), "L7");
+    EXPECT_EQ(e.message(), "m");
+    EXPECT_EQ(e.remedy(), "r");
+    EXPECT_EQ(e.kind(), ErrorKind::user);
+  }
+}
+
+TEST(Text, SplitsAndJoins) {
+  EXPECT_EQ(split(" a , b,,c ", ','), (std::vector<std::string>{"a", "b", "", "c"}));
+  EXPECT_EQ(split_top("f(a, b), x[1, 2], c", ','), (std::vector<std::string>{"f(a, b)", "x[1, 2]", "c"}));
+  EXPECT_TRUE(split("", ',').empty());
+  EXPECT_EQ(words("  a  bc d "), (std::vector<std::string>{"a", "bc", "d"}));
+  EXPECT_EQ(join({"a", "b"}, ", "), "a, b");
+}
+
+TEST(Text, Identifiers) {
+  for (const char* good : {"x", "x.s", "_a1", "z.h1", "n.h1.p", "a.1"}) EXPECT_TRUE(is_identifier(good)) << good;
+  for (const char* bad : {"", "1x", ".s", "x.", "x..s", "a b", "a-b"}) EXPECT_FALSE(is_identifier(bad)) << bad;
+}
+
+TEST(Text, ShortestReadsBack) {
+  EXPECT_EQ(shortest(0.1), "0.1");
+  EXPECT_EQ(shortest(1e-8), "1e-08");
+  EXPECT_EQ(shortest(1), "1.0");
+  EXPECT_EQ(shortest(-0.0), "-0.0");
+  EXPECT_EQ(shortest(1e16), "1e+16");
+  EXPECT_EQ(shortest(INFINITY), "inf");
+  EXPECT_EQ(shortest(NAN), "nan");
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20000; ++i) {
+    const double value = std::bit_cast<double>(random());
+    if (!std::isfinite(value)) continue;
+    ASSERT_EQ(std::strtod(shortest(value).c_str(), nullptr), value);
+  }
+}
+
+TEST(Text, CountsAndUnits) {
+  EXPECT_EQ(parse_count("128M"), int64_t{128} << 20);
+  EXPECT_EQ(parse_count("16Mi"), int64_t{16} << 20);
+  EXPECT_EQ(parse_count("4KiB"), 4096);
+  EXPECT_EQ(parse_count(" 77 "), 77);
+  for (const char* bad : {"", "x", "-1", "1.5M", "3X", "9999999999999999999", "99999999T", "1Mx"})
+    EXPECT_THROW(parse_count(bad), Error) << bad;
+  EXPECT_EQ(human_bytes(3.5e9), "3.5 GB");
+  EXPECT_EQ(human_bytes(8), "8 B");
+  EXPECT_EQ(human_ns(3.52e6), "3.52 ms");
+  EXPECT_EQ(human_ns(250), "250 ns");
+}
