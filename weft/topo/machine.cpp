@@ -1,0 +1,185 @@
+// Machines as data: detection by hwloc, files in TOML, and curves by interpolation.
+//
+// Why a file and not constants in code: figures age and differ, and a prediction is only as honest as the figures it
+// names. Every machine file says where its numbers come from (`source`).
+#include "weft/topo/machine.h"
+
+#include <fmt/format.h>
+#include <hwloc.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <toml++/toml.h>
+
+#include "weft/base/error.h"
+#include "weft/base/file.h"
+#include "weft/base/hash.h"
+#include "weft/base/text.h"
+
+namespace weft::topo {
+namespace {
+
+// The fields of a machine file, in file order: one table for reading and writing.
+struct NumberField { const char* key; double Machine::* at; };
+struct IntegerField { const char* key; int64_t Machine::* at; };
+struct CurveField { const char* key; BandwidthCurve Machine::* at; };
+
+constexpr NumberField number_fields[] = {
+    {"hop_ns", &Machine::hop_ns}, {"step_ns", &Machine::step_ns}, {"launch_ns", &Machine::launch_ns},
+    {"message_ns", &Machine::message_ns}, {"await_ns", &Machine::await_ns}, {"flops_per_s", &Machine::flops_per_s},
+    {"matmul_flops_per_s", &Machine::matmul_flops_per_s},
+};
+constexpr IntegerField integer_fields[] = {
+    {"l2_bytes", &Machine::l2_bytes}, {"l3_bytes", &Machine::l3_bytes}, {"memory_bytes", &Machine::memory_bytes},
+};
+constexpr CurveField curve_fields[] = {
+    {"read", &Machine::read}, {"write", &Machine::write}, {"write_stream", &Machine::write_stream},
+    {"read_peer", &Machine::read_peer}, {"write_peer", &Machine::write_peer},
+    {"write_peer_stream", &Machine::write_peer_stream},
+};
+
+[[noreturn]] void bad_file(const std::filesystem::path& path, const std::string& what) {
+  throw Error(ErrorKind::user, fmt::format("machine file {}: {}", path.string(), what),
+              "run `weft calibrate` to write a fresh one, or mend the line");
+}
+
+std::vector<double> number_list(const toml::table& table, const char* key, const std::filesystem::path& path, const char* curve) {
+  const toml::array* list = table[key].as_array();
+  if (!list || list->empty()) bad_file(path, fmt::format("[{}] needs a list `{}` of numbers", curve, key));
+  std::vector<double> out;
+  for (const toml::node& node : *list) {
+    const auto value = node.value<double>();
+    if (!value || !(*value > 0) || !std::isfinite(*value)) bad_file(path, fmt::format("[{}] {}: every entry is a positive number", curve, key));
+    out.push_back(*value);
+  }
+  return out;
+}
+
+BandwidthCurve read_curve(const toml::table& file, const char* name, const std::filesystem::path& path) {
+  const toml::table* table = file[name].as_table();
+  if (!table) bad_file(path, fmt::format("section [{}] is missing", name));
+  BandwidthCurve curve{number_list(*table, "bytes", path, name), number_list(*table, "bytes_per_s", path, name)};
+  if (curve.bytes.size() != curve.bytes_per_s.size()) bad_file(path, fmt::format("[{}] bytes and bytes_per_s differ in length", name));
+  if (!std::is_sorted(curve.bytes.begin(), curve.bytes.end())) bad_file(path, fmt::format("[{}] bytes must ascend", name));
+  return curve;
+}
+
+std::string print_curve(const char* name, const BandwidthCurve& curve) {
+  const auto list = [](const std::vector<double>& values) {
+    std::string out;
+    for (const double value : values) out += (out.empty() ? "" : ", ") + fmt::format("{:.0f}", value);
+    return out;
+  };
+  return fmt::format("\n[{}]\nbytes = [{}]\nbytes_per_s = [{}]\n", name, list(curve.bytes), list(curve.bytes_per_s));
+}
+
+// One default figure for every working set, until somebody calibrates.
+BandwidthCurve flat(double bytes_per_s) { return {{4096, 1 << 30}, {bytes_per_s, bytes_per_s}}; }
+
+class Topology {
+ public:
+  Topology() {
+    hwloc_topology_init(&topology_);
+    hwloc_topology_load(topology_);
+  }
+  ~Topology() { hwloc_topology_destroy(topology_); }
+  Topology(const Topology&) = delete;
+  Topology& operator=(const Topology&) = delete;
+  int64_t cache_bytes(hwloc_obj_type_t type) const {
+    const hwloc_obj_t cache = hwloc_get_obj_by_type(topology_, type, 0);
+    return cache ? static_cast<int64_t>(cache->attr->cache.size) : 0;
+  }
+  int64_t memory_bytes() const { return static_cast<int64_t>(hwloc_get_root_obj(topology_)->total_memory); }
+  std::string cpu() const {
+    const hwloc_obj_t package = hwloc_get_obj_by_type(topology_, HWLOC_OBJ_PACKAGE, 0);
+    const char* model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : nullptr;
+    return model ? std::string(trim(model)) : "unknown CPU";
+  }
+
+ private:
+  hwloc_topology_t topology_ = nullptr;
+};
+
+}  // namespace
+
+double BandwidthCurve::at(double working_set) const {
+  WEFT_CHECK(!bytes.empty(), "an empty bandwidth curve");
+  if (working_set <= bytes.front()) return bytes_per_s.front();
+  if (working_set >= bytes.back()) return bytes_per_s.back();
+  const size_t hi = static_cast<size_t>(std::upper_bound(bytes.begin(), bytes.end(), working_set) - bytes.begin());
+  const double share = std::log2(working_set / bytes[hi - 1]) / std::log2(bytes[hi] / bytes[hi - 1]);
+  return bytes_per_s[hi - 1] + share * (bytes_per_s[hi] - bytes_per_s[hi - 1]);
+}
+
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int core = 0; core < CPU_SETSIZE; core++)
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+Machine detect() {
+  const Topology topology;
+  Machine machine;
+  machine.name = "this machine";
+  machine.cpu = topology.cpu();
+  machine.source = "hwloc; bandwidths are defaults, not measured";
+  machine.cores = std::max<int>(1, static_cast<int>(allowed_cores().size()));
+  machine.l2_bytes = topology.cache_bytes(HWLOC_OBJ_L2CACHE);
+  machine.l3_bytes = topology.cache_bytes(HWLOC_OBJ_L3CACHE);
+  machine.memory_bytes = topology.memory_bytes();
+  for (const CurveField& field : curve_fields) machine.*field.at = flat(8e9);
+  return machine;
+}
+
+std::string fingerprint(const Machine& machine) {
+  return fmt::format("{} | {} cores | L2 {} | L3 {}", machine.cpu, machine.cores, machine.l2_bytes, machine.l3_bytes);
+}
+
+std::filesystem::path calibration_path(int ranks) {
+  const std::string id = hash_hex(fingerprint(detect())).substr(0, 12);
+  return cache_directory() / "machines" / fmt::format("{}-n{}.toml", id, ranks);
+}
+
+Machine read_machine(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  toml::table file;
+  try {
+    file = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    bad_file(path, fmt::format("line {}: {}", error.source().begin.line, error.description()));
+  }
+  const auto version = file["machine"].value<int64_t>();
+  if (!version) bad_file(path, "no `machine = VERSION` line: this is no machine file");
+  if (*version != machine_version)
+    bad_file(path, fmt::format("machine form {}, this build reads {}", *version, machine_version));
+  Machine machine;
+  machine.name = file["name"].value_or(std::string("?"));
+  machine.cpu = file["cpu"].value_or(std::string("?"));
+  machine.source = file["source"].value_or(std::string(""));
+  machine.cores = static_cast<int>(file["cores"].value_or(int64_t{1}));
+  machine.ranks = static_cast<int>(file["ranks"].value_or(int64_t{2}));
+  for (const IntegerField& field : integer_fields) machine.*field.at = file[field.key].value_or(machine.*field.at);
+  for (const NumberField& field : number_fields) {
+    machine.*field.at = file[field.key].value_or(machine.*field.at);
+    if (!(machine.*field.at > 0)) bad_file(path, fmt::format("{} must be positive", field.key));
+  }
+  for (const CurveField& field : curve_fields) machine.*field.at = read_curve(file, field.key, path);
+  return machine;
+}
+
+void write_machine(const std::filesystem::path& path, const Machine& machine) {
+  std::string text = fmt::format("machine = {}\nname = '{}'\ncpu = '{}'\nsource = '{}'\ncores = {}\nranks = {}\n", machine_version,
+                                 machine.name, machine.cpu, machine.source, machine.cores, machine.ranks);
+  for (const IntegerField& field : integer_fields) text += fmt::format("{} = {}\n", field.key, machine.*field.at);
+  for (const NumberField& field : number_fields) text += fmt::format("{} = {}\n", field.key, shortest(machine.*field.at));
+  for (const CurveField& field : curve_fields) text += print_curve(field.key, machine.*field.at);
+  std::filesystem::create_directories(path.parent_path());
+  write_file(path, text);
+}
+
+}  // namespace weft::topo
