@@ -29,6 +29,7 @@ const std::vector<EnvVariable>& env_variables() {
       {"WEFT_NO_COMPILER", "0", "1: never compile generated code, evaluate expressions instead (slower, same bits)"},
       {"WEFT_SPIN_US", "50", "microseconds a waiting thread spins before it sleeps"},
       {"WEFT_TIMEOUT_S", "600", "seconds after which a wait for another rank is an error"},
+      {"WEFT_TUNING", "", "tuning file that `weft tune` writes and `weft run` reads (else tuning.toml in the cache directory)"},
       {"WEFT_VERIFY", "0", "1: check every plan and every compiler pass before it is used"},
   };
   return table;
