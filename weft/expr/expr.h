@@ -41,6 +41,8 @@ struct Node {
   std::vector<Expr> args;
 };
 
+// A literal carries its sign: neg of a literal is the negated literal, so that print and parse agree. integer(none)
+// is the name `none`.
 Expr integer(int64_t value);
 Expr number(double value);
 Expr name(std::string text);
@@ -69,13 +71,18 @@ void visit(const Expr& e, const std::function<void(const Node&)>& f);
 // ---- linearity (L7): may this be done to each pending contribution of the names together?
 enum class Linearity { absent, linear, nonlinear };
 Linearity linearity(const Expr& e, const std::vector<std::string>& pending);
+// The same for another pending reduction: sum, avg; max and min let only max(p, q), min(p, q) pass; prod only p itself.
+Linearity linearity(const Expr& e, const std::vector<std::string>& pending, std::string_view reduction);
 
 // ---- scalar evaluation (launch scalars, lets, require): f64, integers exact while both sides are integers.
 struct ScalarValue { bool is_integer = false; int64_t integer = 0; double number = 0; double as_f64() const; };
 using ScalarEnv = std::function<ScalarValue(const std::string&)>;
 ScalarValue evaluate_scalar(const Expr& e, const ScalarEnv& env);
 
-// ---- integer byte code (plans): 2 to 20 ns an evaluation, no allocation. `none` is a value of its own.
+// ---- integer byte code (plans): 2 to 20 ns an evaluation, no allocation. `none` is a value of its own: arithmetic,
+// min, max and tables with none give none, == and != compare with it, it is less than every number. Division floors.
+// Functions: sel(c, a, b) (only the chosen branch is evaluated) min max abs log2c p2floor. and, or, sel stop early.
+// What cannot be computed (division by zero, a negative shift) is Error(plan, V1).
 constexpr int64_t none = INT64_MIN;
 struct Table { std::vector<std::vector<int64_t>> rows; };       // indices wrap
 class IntCode {
@@ -83,10 +90,11 @@ class IntCode {
   IntCode() = default;
   // slot(name) gives the index into `values` or -1 (then V1 error "unknown name").
   IntCode(const Expr& e, const std::function<int(const std::string&)>& slot, const std::map<std::string, Table>& tables);
-  int64_t run(const int64_t* values) const;
+  int64_t run(const int64_t* values) const;     // a default-constructed code gives none
   bool is_constant() const;
 
  private:
+  class Compiler;
   struct Instruction { uint8_t op; int32_t slot; int64_t value; };
   std::vector<Instruction> code_;
   std::vector<const Table*> tables_;            // owned by the caller, must outlive the code
