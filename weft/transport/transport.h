@@ -59,7 +59,20 @@ class Transport {
   virtual void wake(int rank) = 0;
 
   virtual int64_t timeout_ns() const = 0;               // of every wait (WEFT_TIMEOUT_S)
+
+  // More ranks than cores: who waits gives the core away at once instead of spinning.
+  virtual bool oversubscribed() const = 0;
+  // Called by long waits, every few milliseconds: notices peers that died (raises) and a parent that died (ends this
+  // process). Cheap enough for every slow round: it looks at most every 20 ms.
+  virtual void check_peers() = 0;
 };
+
+// Throws what `transport.failure()` says, as seen by a rank that was `doing` something: agreement, timeout and peer stay
+// what they are, any other kind becomes `peer` ("rank 2 failed: ...").
+[[noreturn]] void throw_failure(const Transport& transport, std::string_view doing);
+
+// Touches the pages now, so that no launch pays for them.
+void prefault(void* data, int64_t bytes);
 
 // ---- starting ranks. Both return when all ranks are done and throw the first failure as an Error.
 struct RankOptions {

@@ -1,0 +1,216 @@
+// Exchange, failure and parking over the board (board.h).
+#include "weft/transport/board.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+#include "weft/base/env.h"
+#include "weft/base/file.h"
+#include "weft/base/text.h"
+#include "weft/transport/wait.h"
+
+namespace weft::transport {
+namespace {
+
+void copy_text(char* to, int64_t room, std::string_view text) {
+  const size_t count = std::min<size_t>(text.size(), static_cast<size_t>(room - 1));
+  std::memcpy(to, text.data(), count);
+  to[count] = 0;
+}
+
+std::string rank_list(const std::vector<int>& ranks) {
+  std::vector<std::string> names;
+  for (int rank : ranks) names.push_back(std::to_string(rank));
+  return join(names, ", ");
+}
+
+}  // namespace
+
+void futex_wake_word(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, 1 << 20, nullptr, nullptr, 0);
+}
+
+void futex_wait_word(std::atomic<uint32_t>& word, uint32_t while_value, int64_t at_most_ns) {
+  timespec time{at_most_ns / 1'000'000'000, at_most_ns % 1'000'000'000};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, while_value, &time, nullptr, 0);
+}
+
+void board_raise(Board& board, int ranks, const Failure& failure) {
+  uint32_t none = 0;
+  if (board.failure_state.compare_exchange_strong(none, 1)) {
+    board.failure_kind = static_cast<int32_t>(failure.kind);
+    board.failure_rank = failure.rank;
+    copy_text(board.failure_message, Board::message_bytes, failure.message);
+    board.failure_state.store(2, std::memory_order_release);
+  } else {   // the winner may die while it writes: then its failure is lost, the abort is not
+    for (int i = 0; i < 100 && board.failure_state.load(std::memory_order_acquire) != 2; ++i) usleep(1000);
+  }
+  board.abort.store(1, std::memory_order_release);
+  for (int rank = 0; rank < ranks; ++rank) {
+    board.ranks()[rank].parked.store(0, std::memory_order_relaxed);
+    futex_wake_word(board.ranks()[rank].parked);
+  }
+}
+
+Failure board_failure(Board& board) {
+  for (int i = 0; i < 100 && board.failure_state.load(std::memory_order_acquire) == 1; ++i) usleep(1000);
+  if (board.failure_state.load(std::memory_order_acquire) != 2)
+    return {ErrorKind::peer, -1, "a rank died while it reported a failure"};
+  return {static_cast<ErrorKind>(board.failure_kind), board.failure_rank, board.failure_message};
+}
+
+BoardTransport::BoardTransport(Board& board, int rank, int size, const RankOptions& options)
+    : board_(board),
+      rank_(rank),
+      size_(size),
+      timeout_ns_(options.timeout_ns > 0 ? options.timeout_ns : env_int("WEFT_TIMEOUT_S") * 1'000'000'000),
+      oversubscribed_(size > allowed_core_count()) {}
+
+void BoardTransport::park(int64_t at_most_ns) {
+  std::atomic<uint32_t>& word = board_.ranks()[rank_].parked;
+  word.store(1, std::memory_order_seq_cst);
+  if (!board_.abort.load(std::memory_order_acquire))
+    futex_wait_word(word, 1, std::min<int64_t>(at_most_ns, 1'000'000));
+  word.store(0, std::memory_order_relaxed);
+}
+
+void BoardTransport::wake(int rank) {
+  std::atomic<uint32_t>& word = board_.ranks()[rank].parked;
+  if (word.exchange(0, std::memory_order_relaxed)) futex_wake_word(word);
+}
+
+Mail& BoardTransport::publish(uint64_t sequence, std::string_view mine, int64_t from, std::string_view what) {
+  Mail& mail = board_.ranks()[rank_].mail[sequence % 2];
+  const int64_t here = std::clamp<int64_t>(static_cast<int64_t>(mine.size()) - from, 0, Mail::chunk_bytes);
+  mail.total_bytes = static_cast<int64_t>(mine.size());
+  mail.here_bytes = here;
+  copy_text(mail.what, sizeof mail.what, what);
+  if (here) std::memcpy(mail.data, mine.data() + from, static_cast<size_t>(here));
+  mail.sequence.store(sequence, std::memory_order_release);
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_ && parked(peer).load(std::memory_order_relaxed)) wake(peer);
+  return mail;
+}
+
+void BoardTransport::late(uint64_t sequence, std::string_view what) {
+  std::vector<int> missing;
+  for (int peer = 0; peer < size_; ++peer)
+    if (board_.ranks()[peer].mail[sequence % 2].sequence.load(std::memory_order_acquire) < sequence) missing.push_back(peer);
+  const std::string message =
+      fmt::format("rank {} waited {} for rank {} at \"{}\"", rank_, human_ns(static_cast<double>(timeout_ns_)), rank_list(missing), what);
+  raise({ErrorKind::timeout, rank_, message});
+  throw Error(ErrorKind::timeout, message, "is that rank stopped, much slower, or not calling this at all? WEFT_TIMEOUT_S sets the limit");
+}
+
+const Mail& BoardTransport::await_mail(int peer, uint64_t sequence, std::string_view what) {
+  const Mail& mail = board_.ranks()[peer].mail[sequence % 2];
+  switch (wait_until(*this, timeout_ns_, [&] { return mail.sequence.load(std::memory_order_acquire) >= sequence; })) {
+    case Waited::ready: break;
+    case Waited::aborted: throw_failure(*this, fmt::format("waiting for rank {} at \"{}\"", peer, what));
+    case Waited::late: late(sequence, what);
+  }
+  char mine[sizeof mail.what];
+  copy_text(mine, sizeof mine, what);
+  if (std::strcmp(mine, mail.what) == 0) return mail;
+  const std::string message = fmt::format("ranks are at different points: rank {} at \"{}\", rank {} at \"{}\"",
+                                          std::min(rank_, peer), rank_ < peer ? mine : mail.what, std::max(rank_, peer),
+                                          rank_ < peer ? mail.what : mine);
+  raise({ErrorKind::agreement, rank_, message});
+  throw Error(ErrorKind::agreement, message, "all ranks must make the same collective calls in the same order");
+}
+
+std::vector<std::string> BoardTransport::exchange(std::string_view mine, std::string_view what) {
+  std::vector<std::string> all(static_cast<size_t>(size_));
+  std::vector<int64_t> total(static_cast<size_t>(size_), 0);
+  int64_t longest = 0, from = 0;
+  do {
+    const uint64_t sequence = ++sequence_;
+    publish(sequence, mine, from, what);
+    for (int peer = 0; peer < size_; ++peer) {
+      const Mail& mail = await_mail(peer, sequence, what);
+      total[static_cast<size_t>(peer)] = mail.total_bytes;
+      all[static_cast<size_t>(peer)].append(mail.data, static_cast<size_t>(mail.here_bytes));
+    }
+    for (int64_t bytes : total) longest = std::max(longest, bytes);
+    from += Mail::chunk_bytes;
+  } while (from < longest);
+  return all;
+}
+
+void BoardTransport::agree_on_allocation(int64_t bytes, std::string_view what) {
+  if (bytes < 0) throw Error(ErrorKind::user, fmt::format("cannot allocate {} bytes for {}", bytes, what));
+  constexpr int64_t worth_asking = 1 << 20;
+  const int64_t free = rank_ == 0 && bytes * size_ >= worth_asking ? free_memory_bytes() : INT64_MAX;
+  const std::vector<std::string> all = exchange(fmt::format("{} {}", bytes, free), fmt::format("allocate {}", what));
+  for (int peer = 1; peer < size_; ++peer) {
+    const int64_t first = std::strtoll(all[0].c_str(), nullptr, 10), other = std::strtoll(all[static_cast<size_t>(peer)].c_str(), nullptr, 10);
+    if (first == other) continue;
+    const std::string message = fmt::format("ranks disagree about the size of {}: rank 0 wants {} bytes, rank {} wants {}", what, first, peer, other);
+    raise({ErrorKind::agreement, rank_, message});
+    throw Error(ErrorKind::agreement, message, "all ranks must allocate the same");
+  }
+  const int64_t there = std::strtoll(all[0].c_str() + all[0].find(' '), nullptr, 10);
+  const int64_t need = bytes * size_;
+  if (need > there)
+    throw Error(ErrorKind::io, fmt::format("not enough memory for {}: {} ranks need {} each, {} together; {} are free", what, size_,
+                                           human_bytes(static_cast<double>(bytes)), human_bytes(static_cast<double>(need)),
+                                           human_bytes(static_cast<double>(there))),
+                "use smaller sizes or fewer ranks, or free memory");
+}
+
+int allowed_core_count() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+void pin_to_core(int r) {
+  cpu_set_t set, one;
+  if (sched_getaffinity(0, sizeof set, &set) != 0 || r >= CPU_COUNT(&set)) return;
+  for (int core = 0, seen = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &set) || seen++ != r) continue;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+int64_t rounded_block_bytes(int64_t bytes) {
+  constexpr int64_t page = 4096, huge = 2 << 20;
+  const int64_t to = bytes >= huge ? huge : page;
+  return std::max(page, (bytes + to - 1) / to * to);
+}
+
+bool run_rank(Board& board, int ranks, int rank, const std::function<void()>& body) {
+  try {
+    body();
+    board.ranks()[rank].state.store(static_cast<uint32_t>(RankState::done), std::memory_order_release);
+    return true;
+  } catch (const Error& error) {
+    board_raise(board, ranks, {error.kind(), rank, error.what()});
+  } catch (const std::bad_alloc&) {
+    board_raise(board, ranks, {ErrorKind::io, rank, "out of memory"});
+  } catch (const std::exception& error) {
+    board_raise(board, ranks, {ErrorKind::internal, rank, error.what()});
+  } catch (...) {
+    board_raise(board, ranks, {ErrorKind::internal, rank, "an exception that is no std::exception"});
+  }
+  board.ranks()[rank].state.store(static_cast<uint32_t>(RankState::failed), std::memory_order_release);
+  return false;
+}
+
+void throw_job_failure(Board& board) {
+  if (!board.abort.load(std::memory_order_acquire)) return;
+  const Failure failure = board_failure(board);
+  const bool names_itself = failure.kind == ErrorKind::agreement || failure.kind == ErrorKind::timeout || failure.kind == ErrorKind::peer;
+  throw Error(failure.kind, names_itself || failure.rank < 0 ? failure.message : fmt::format("rank {}: {}", failure.rank, failure.message));
+}
+
+}  // namespace weft::transport

@@ -1,0 +1,96 @@
+// The board: what all ranks of a job see, whatever carries it (heap for threads, a memfd for processes).
+//
+// Problem: bootstrap, agreement and failure need a control plane that works before anything else does and that a dead
+// rank cannot block. Ways: sockets to a store (a round trip and a server that can die), a mailbox per rank in shared
+// memory. We take the mailbox: a rank writes only its own, so there is nothing to lock and nothing that a SIGKILL can
+// leave locked. Two halves per mailbox suffice: who publishes k+1 has read every k.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "weft/transport/transport.h"
+
+namespace weft::transport {
+
+enum class RankState : uint32_t { running, done, failed };
+
+struct Mail {
+  static constexpr int64_t chunk_bytes = 16384;
+  std::atomic<uint64_t> sequence;        // of the exchange round that stands here; stored last
+  int64_t total_bytes;                   // of the whole string; this round carries a piece of it
+  int64_t here_bytes;
+  char what[160];
+  char data[chunk_bytes];
+};
+
+struct alignas(64) RankBoard {
+  std::atomic<uint32_t> parked;          // 1: sleeps on this word
+  std::atomic<uint32_t> state;           // RankState
+  std::atomic<int32_t> pid;
+  alignas(64) Mail mail[2];
+};
+
+struct alignas(64) Board {
+  static constexpr int64_t message_bytes = 16000;
+  alignas(64) std::atomic<uint64_t> abort;
+  alignas(64) std::atomic<uint32_t> failure_state;     // 0 none, 1 being written, 2 there
+  int32_t failure_kind, failure_rank;
+  char failure_message[message_bytes];
+  RankBoard* ranks() { return reinterpret_cast<RankBoard*>(this + 1); }
+  static int64_t bytes(int ranks) { return sizeof(Board) + ranks * static_cast<int64_t>(sizeof(RankBoard)); }
+};
+
+// First failure wins; sets the abort word and wakes everybody.
+void board_raise(Board& board, int ranks, const Failure& failure);
+Failure board_failure(Board& board);
+
+void futex_wake_word(std::atomic<uint32_t>& word);
+void futex_wait_word(std::atomic<uint32_t>& word, uint32_t while_value, int64_t at_most_ns);
+
+// What threads and processes share: everything but memory and death.
+class BoardTransport : public Transport {
+ public:
+  BoardTransport(Board& board, int rank, int size, const RankOptions& options);
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  bool mappable(int) const override { return true; }
+  std::vector<std::string> exchange(std::string_view mine, std::string_view what) override;
+  void barrier(std::string_view what) override { exchange({}, what); }
+  const std::atomic<uint64_t>& abort_word() const override { return board_.abort; }
+  void raise(const Failure& failure) override { board_raise(board_, size_, failure); }
+  Failure failure() const override { return board_failure(board_); }
+  std::atomic<uint32_t>& parked(int rank) override { return board_.ranks()[rank].parked; }
+  void park(int64_t at_most_ns) override;
+  void wake(int rank) override;
+  int64_t timeout_ns() const override { return timeout_ns_; }
+  bool oversubscribed() const override { return oversubscribed_; }
+  void check_peers() override {}
+
+ protected:
+  // Agrees on (what, bytes) and on whether the memory is there; throws the same error on all ranks.
+  void agree_on_allocation(int64_t bytes, std::string_view what);
+  Board& board_;
+
+ private:
+  Mail& publish(uint64_t sequence, std::string_view mine, int64_t from, std::string_view what);
+  const Mail& await_mail(int peer, uint64_t sequence, std::string_view what);
+  [[noreturn]] void late(uint64_t sequence, std::string_view what);
+
+  int rank_, size_;
+  int64_t timeout_ns_;
+  bool oversubscribed_;
+  uint64_t sequence_ = 0;
+};
+
+int allowed_core_count();
+// This thread to the r-th allowed core (nothing happens where there are fewer).
+void pin_to_core(int r);
+int64_t rounded_block_bytes(int64_t bytes);            // pages; 2 MiB from that size on
+
+// Runs body and reports what it throws on the board. Returns whether it ended well.
+bool run_rank(Board& board, int ranks, int rank, const std::function<void()>& body);
+// For the starter: throws the first failure of the job, if there is one.
+void throw_job_failure(Board& board);
+
+}  // namespace weft::transport

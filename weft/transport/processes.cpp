@@ -1,0 +1,264 @@
+// Starting, watching and ending ranks that are processes (processes.h).
+//
+// Who dies must be noticed by all within 2 s and nothing may stay: the parent reaps and kills; a rank gets SIGKILL when
+// its parent dies (PR_SET_PDEATHSIG); ranks look after one another through pidfds in their long waits, since a parent
+// that commands its ranks may itself be busy. A child leaves by _exit: the parent's atexit handlers are not its own.
+#include "weft/transport/processes.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "weft/base/file.h"
+#include "weft/base/log.h"
+#include "weft/transport/wait.h"
+
+namespace weft::transport {
+namespace {
+
+constexpr int64_t grace_ns = 1'200'000'000;            // from the first failure to SIGKILL
+constexpr int64_t look_every_ns = 20'000'000;
+
+struct ProcessWindow : Window {
+  std::unique_ptr<Mapping> mapping;
+};
+
+// A zombie counts as gone: nobody will answer.
+bool process_gone(pid_t pid) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) return errno == ESRCH || (errno == ENOSYS && kill(pid, 0) != 0 && errno == ESRCH);
+  pollfd look{fd, POLLIN, 0};
+  const bool gone = poll(&look, 1, 0) == 1;
+  close(fd);
+  return gone;
+}
+
+class ProcessTransport final : public BoardTransport {
+ public:
+  // passing: on rank 0 the sockets to each rank, on others the socket from rank 0 (at [rank]).
+  ProcessTransport(Board& board, int rank, int size, const RankOptions& options, std::vector<int> passing, pid_t parent)
+      : BoardTransport(board, rank, size, options), passing_(std::move(passing)), parent_(parent) {}
+  std::string_view name() const override { return "processes"; }
+
+  std::shared_ptr<Window> allocate(int64_t bytes, std::string_view what) override {
+    agree_on_allocation(bytes, what);
+    const int64_t block = rounded_block_bytes(bytes);
+    auto window = std::make_shared<ProcessWindow>();
+    window->bytes = bytes;
+    ++allocation_;
+    std::string problem;
+    try {
+      const int fd = rank() == 0 ? make_and_pass(block * size(), what) : receive(block * size(), what);
+      try {
+        window->mapping = std::make_unique<Mapping>(fd, block * size(), what);
+      } catch (...) { close(fd); throw; }
+      close(fd);
+      for (int peer = 0; peer < size(); ++peer) window->at.push_back(window->mapping->data() + block * peer);
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    const std::vector<std::string> all = exchange(problem, fmt::format("map {}", what));
+    for (int peer = 0; peer < size(); ++peer)
+      if (const std::string& told = all[static_cast<size_t>(peer)]; !told.empty()) throw Error(ErrorKind::io, fmt::format("rank {}: {}", peer, told));
+    return window;
+  }
+
+  void check_peers() override {
+    const int64_t now = now_ns();
+    if (now - looked_at_ns_ < look_every_ns) return;
+    looked_at_ns_ = now;
+    if (getppid() != parent_) _exit(2);
+    for (int peer = 0; peer < size(); ++peer) {
+      const pid_t pid = board_.ranks()[peer].pid.load(std::memory_order_acquire);
+      if (peer == rank() || pid == 0 || !process_gone(pid)) continue;
+      if (board_.ranks()[peer].state.load(std::memory_order_acquire) != static_cast<uint32_t>(RankState::running)) continue;
+      usleep(30'000);                    // the parent knows the signal: let it speak first
+      if (!abort_word().load(std::memory_order_acquire)) raise({ErrorKind::peer, peer, fmt::format("rank {} (process {}) died", peer, pid)});
+    }
+  }
+
+ private:
+  int make_and_pass(int64_t bytes, std::string_view what) {
+    const int fd = sealed_memfd(bytes, what);
+    for (int peer = 1; peer < size(); ++peer) send_descriptor(passing_[static_cast<size_t>(peer)], fd, allocation_);
+    return fd;
+  }
+  int receive(int64_t bytes, std::string_view what) {
+    int fd = -1;
+    switch (wait_until(*this, timeout_ns(), [&] { return (fd = receive_descriptor(passing_[static_cast<size_t>(rank())], allocation_)) >= 0; })) {
+      case Waited::ready: break;
+      case Waited::aborted: throw_failure(*this, fmt::format("waiting for memory of rank 0 for {}", what));
+      case Waited::late: throw Error(ErrorKind::timeout, fmt::format("rank {} waited for memory of rank 0 for {}", rank(), what));
+    }
+    try {
+      check_sealed(fd, bytes, what);
+    } catch (...) { close(fd); throw; }
+    return fd;
+  }
+
+  std::vector<int> passing_;
+  pid_t parent_;
+  uint64_t allocation_ = 0;
+  int64_t looked_at_ns_ = 0;
+};
+
+void close_all(std::vector<int>& fds) {
+  for (int& fd : fds)
+    if (fd >= 0) close(fd), fd = -1;
+}
+
+std::pair<int, int> socket_pair(int type) {
+  int ends[2];
+  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error(ErrorKind::io, fmt::format("cannot make a socket for a rank: {}", std::strerror(errno)), "raise the limit of open files (ulimit -n)");
+  return {ends[0], ends[1]};
+}
+
+[[noreturn]] void child_main(Board& board, int rank, int ranks, const RankOptions& options, pid_t parent, std::vector<int> passing,
+                             int control, const ProcessGroup::Body& body) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(2);     // it died before prctl
+  board.ranks()[rank].pid.store(getpid(), std::memory_order_release);
+  set_log_rank(rank);
+  const bool ended_well = run_rank(board, ranks, rank, [&] {
+    ProcessTransport transport(board, rank, ranks, options, std::move(passing), parent);
+    if (options.pin && ranks <= allowed_core_count()) pin_to_core(rank);
+    body(transport, control);
+  });
+  std::fflush(nullptr);
+  _exit(ended_well ? 0 : 1);
+}
+
+}  // namespace
+
+struct ProcessGroup::Sockets {           // closes what it still has
+  ~Sockets() { close_all(near), close_all(far), close_all(control); }
+  std::vector<int> near, far, control;   // rank 0's ends and the others' ends for memory; the ranks' ends for commands
+};
+
+ProcessGroup::ProcessGroup(int ranks, const RankOptions& options, const Body& body) {
+  if (ranks < 1) throw Error(ErrorKind::user, fmt::format("{} ranks cannot be started", ranks), "one at least");
+  void* memory = mmap(nullptr, static_cast<size_t>(Board::bytes(ranks)), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw Error(ErrorKind::io, fmt::format("no memory for the board of {} ranks: {}", ranks, std::strerror(errno)));
+  board_ = new (memory) Board{};
+  for (int rank = 0; rank < ranks; ++rank) new (&board_->ranks()[rank]) RankBoard{};
+  children_.resize(static_cast<size_t>(ranks));
+  Sockets sockets;
+  try {
+    open_sockets(sockets);
+    std::fflush(nullptr);                // else a child would print what the parent has in its buffers
+    for (int rank = 0; rank < ranks; ++rank) start(rank, options, body, sockets);
+  } catch (const Error& error) {
+    board_raise(*board_, ranks, {error.kind(), -1, error.what()});
+    kill_all();
+    wait_all();
+    release();
+    throw;
+  }
+}
+
+void ProcessGroup::open_sockets(Sockets& sockets) {
+  sockets.near.assign(children_.size(), -1);
+  sockets.far = sockets.control = sockets.near;
+  for (size_t rank = 1; rank < children_.size(); ++rank) std::tie(sockets.near[rank], sockets.far[rank]) = socket_pair(SOCK_SEQPACKET);
+  for (size_t rank = 0; rank < children_.size(); ++rank)
+    std::tie(children_[rank].control, sockets.control[rank]) = socket_pair(SOCK_STREAM);
+}
+
+void ProcessGroup::start(int rank, const RankOptions& options, const Body& body, Sockets& sockets) {
+  const pid_t parent = getpid(), pid = fork();
+  if (pid < 0)
+    throw Error(ErrorKind::io, fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)), "is the limit of processes (ulimit -u) reached?");
+  const auto r = static_cast<size_t>(rank);
+  if (pid > 0) {
+    children_[r].pid = pid;
+    close(std::exchange(sockets.control[r], -1));
+    return;
+  }
+  std::vector<int> passing(children_.size(), -1);
+  if (rank == 0) passing.swap(sockets.near);
+  else passing[r] = std::exchange(sockets.far[r], -1);
+  const int control = std::exchange(sockets.control[r], -1);
+  close_all(sockets.near), close_all(sockets.far), close_all(sockets.control);
+  for (Child& child : children_) close(child.control);
+  child_main(*board_, rank, ranks(), options, parent, std::move(passing), control, body);
+}
+
+void ProcessGroup::release() {
+  for (Child& child : children_)
+    if (child.control >= 0) close(child.control);
+  munmap(board_, static_cast<size_t>(Board::bytes(ranks())));
+}
+
+ProcessGroup::~ProcessGroup() {
+  hang_up();
+  const int64_t begin = now_ns();
+  while (!reap() && now_ns() - begin < grace_ns) usleep(1000);
+  kill_all();
+  wait_all();
+  release();
+}
+
+void ProcessGroup::hang_up() {
+  for (Child& child : children_) shutdown(child.control, SHUT_WR);
+}
+
+void ProcessGroup::kill_all() {
+  for (Child& child : children_)
+    if (child.pid > 0) kill(child.pid, SIGKILL);
+}
+
+void ProcessGroup::note_death(int rank, int status) {
+  if (board_->ranks()[rank].state.load(std::memory_order_acquire) != static_cast<uint32_t>(RankState::running)) return;
+  const std::string how = WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
+                                              : fmt::format("left with exit status {} before its work was done", WEXITSTATUS(status));
+  board_raise(*board_, ranks(), {ErrorKind::peer, rank, fmt::format("rank {} {}", rank, how)});
+}
+
+bool ProcessGroup::reap() {
+  bool all_gone = true;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    Child& child = children_[static_cast<size_t>(rank)];
+    if (child.pid <= 0) continue;
+    int status = 0;
+    const pid_t got = waitpid(child.pid, &status, WNOHANG);
+    if (got == child.pid) note_death(rank, status);
+    if (got == child.pid || (got < 0 && errno == ECHILD)) child.pid = 0;
+    else all_gone = false;
+  }
+  if (!all_gone && board_->abort.load(std::memory_order_acquire)) {
+    if (failed_at_ns_ == 0) failed_at_ns_ = now_ns();
+    else if (now_ns() - failed_at_ns_ > grace_ns) kill_all();
+  }
+  return all_gone;
+}
+
+void ProcessGroup::wait_all() {
+  std::vector<pollfd> look;
+  while (!reap()) {
+    look.clear();
+    for (const Child& child : children_)
+      if (child.pid > 0) look.push_back({child.control, 0, 0});      // only its end is looked for
+    if (poll(look.data(), look.size(), 20) > 0) usleep(200);          // the socket ends a little before the process
+  }
+}
+
+void run_processes(int ranks, const std::function<void(Transport&)>& body, const RankOptions& options) {
+  ProcessGroup group(ranks, options, [&](Transport& transport, int) { body(transport); });
+  group.wait_all();
+  throw_job_failure(group.board());
+}
+
+}  // namespace weft::transport
