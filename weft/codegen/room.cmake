@@ -1,0 +1,3 @@
+# The compiler that built Weft is the first guess at run time.
+target_compile_definitions(weft_codegen PRIVATE WEFT_BUILD_CXX="${CMAKE_CXX_COMPILER}")
+target_link_libraries(weft_codegen PUBLIC Threads::Threads)
