@@ -119,6 +119,8 @@ bool is_out(const Program& program, const Name& value);
 // can stand. F8 (cycle) when there is none.
 struct Unit { const Block* block = nullptr; std::vector<const Op*> ops; };
 std::vector<Unit> units(const Program& program);
+// The same inside a unit that is an overlap block: its statements and fuse blocks.
+std::vector<Unit> units(const Program& program, const Unit& overlap);
 
 // ---- text form: print(parse(t)) is canonical, parse(print(p)) == p. Errors: kind user with line, caret, rule, remedy.
 Program parse(std::string_view text);
