@@ -1,0 +1,200 @@
+// All ranks sweep their own and their peers' memory at the same time, over working sets from cache to DRAM; then a line
+// is passed to and fro, and tiny plans give the price of a step and a launch. Medians over a few repetitions.
+#include "weft/api/calibrate.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "weft/algo/algorithm.h"
+#include "weft/api/sweep.h"
+#include "weft/base/env.h"
+#include "weft/base/file.h"
+#include "weft/base/text.h"
+#include "weft/kernel/tile.h"
+#include "weft/runtime/communicator.h"
+
+namespace weft::api {
+namespace {
+
+constexpr int64_t block_bytes = 64 << 20;                      // of each rank: beyond a share of any cache we know
+const std::vector<int64_t> working_sets = {32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, block_bytes};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+class CalibrationRank {
+ public:
+  explicit CalibrationRank(transport::Transport& transport)
+      : transport_(transport), kernels_(kernel::evaluator_library()), communicator_(transport, *kernels_) {
+    block_ = communicator_.allocate(block_bytes, "calibration");
+    words_ = communicator_.allocate(1 << 16, "calibration words");
+    sweep(Sweep::write, own(), block_bytes);
+  }
+
+  std::string command(std::string_view text) {
+    const std::vector<std::string> word = words(text);
+    if (word[0] == "sweep") return fmt::format("{}", sweep_rate(static_cast<Sweep>(std::stoi(word[1])), word[2] == "peer", std::stoll(word[3])));
+    if (word[0] == "hop") return fmt::format("{}", hop_ns());
+    if (word[0] == "flops") return fmt::format("{}", flops_rate());
+    if (word[0] == "matmul") return fmt::format("{}", matmul_rate());
+    if (word[0] == "launch") return fmt::format("{}", launch_ns(std::stoi(word[1])));
+    internal_failure(__FILE__, __LINE__, "command", std::string(text));
+  }
+
+ private:
+  float* own() { return static_cast<float*>(block_.data); }
+  float* peer() {
+    const size_t next = static_cast<size_t>((transport_.rank() + 1) % transport_.size());
+    return reinterpret_cast<float*>(block_.window->at[next] + block_.offset);
+  }
+
+  // Bytes per second; short sets are swept again and again so that each figure covers a few milliseconds.
+  double sweep_rate(Sweep kind, bool of_peer, int64_t bytes) {
+    std::vector<double> rates;
+    const int64_t passes = std::max<int64_t>(1, (16 << 20) / bytes);
+    for (int repeat = 0; repeat < 3; repeat++) {
+      if (of_peer) sweep(Sweep::write, own(), bytes);          // the peer's lines are fresh in the peer's cache
+      transport_.barrier("calibration");
+      const int64_t begin = now_ns();
+      for (int64_t pass = 0; pass < (of_peer ? 1 : passes); pass++) sink_ = sink_ + sweep(kind, of_peer ? peer() : own(), bytes);
+      rates.push_back(static_cast<double>((of_peer ? 1 : passes) * bytes) / static_cast<double>(now_ns() - begin) * 1e9);
+      transport_.barrier("calibration");
+    }
+    return median(rates);
+  }
+
+  double hop_ns() {
+    constexpr uint64_t rounds = 2000;
+    if (transport_.size() < 2 || transport_.rank() > 1) {
+      transport_.barrier("hop");
+      return 0;
+    }
+    auto* mine = reinterpret_cast<std::atomic<uint64_t>*>(words_.window->at[static_cast<size_t>(transport_.rank())]);
+    auto* theirs = reinterpret_cast<std::atomic<uint64_t>*>(words_.window->at[static_cast<size_t>(1 - transport_.rank())]);
+    const int64_t begin = now_ns();
+    for (uint64_t round = 1; round <= rounds; round++) {
+      if (transport_.rank() == 0) theirs->store(round, std::memory_order_release);
+      for (uint32_t spins = 0; mine->load(std::memory_order_acquire) < round; spins++)
+        if (spins % 1024 == 1023) std::this_thread::yield();
+      if (transport_.rank() == 1) theirs->store(round, std::memory_order_release);
+    }
+    const double hop = static_cast<double>(now_ns() - begin) / rounds / 2;
+    transport_.barrier("hop");
+    return hop;
+  }
+
+  double flops_rate() {
+    float sink = 0;
+    const int64_t begin = now_ns();
+    const double done = arithmetic(50'000, &sink);
+    sink_ = sink_ + sink;
+    return done / static_cast<double>(now_ns() - begin) * 1e9;
+  }
+
+  double matmul_rate() {
+    constexpr int64_t side = 256;
+    kernel::MatmulArgs args{Dtype::f32};
+    args.rows = args.inner = args.cols = side;
+    args.x = own();
+    args.w = own() + side * side;
+    args.y = own() + 2 * side * side;
+    kernel::matmul(args);
+    const int64_t begin = now_ns();
+    for (int repeat = 0; repeat < 8; repeat++) kernel::matmul(args);
+    return 8.0 * 2 * side * side * side / static_cast<double>(now_ns() - begin) * 1e9;
+  }
+
+  // Nanoseconds of one launch of a plan of `steps` local steps on two elements.
+  double launch_ns(int steps) {
+    std::string text = "plan 1 steps\norder rank\nround once\nchannels 1\nspace s parts 1 even\nbuffer x s f32 in\nbuffer y s f32 out\nlane main:\n  loop s:\n";
+    for (int step = 0; step < steps; step++) text += "    x[0] -> y[0]\n";
+    runtime::LoadOptions options;
+    options.verify = false;
+    const auto loaded = communicator_.load(plan::parse(text), options);
+    plan::LaunchArgs args;
+    args.spaces = {{plan::Cut{1, 2, 1}, {}, nullptr}};
+    args.buffers = {plan::Dense{own()}, plan::Dense{own() + 64}};
+    runtime::Bound bound(communicator_, loaded, args);
+    constexpr int launches = 2000;
+    for (int i = 0; i < launches; i++) bound.launch();
+    const int64_t begin = now_ns();
+    for (int i = 0; i < launches; i++) bound.launch();
+    return static_cast<double>(now_ns() - begin) / launches;
+  }
+
+  transport::Transport& transport_;
+  std::unique_ptr<kernel::KernelLibrary> kernels_;
+  runtime::Communicator communicator_;
+  runtime::Symmetric block_, words_;
+  volatile float sink_ = 0;
+};
+
+// The answer of the slowest rank (for rates the least, for times the largest).
+double ask(transport::Job& job, const std::string& command, bool rate) {
+  for (int rank = 0; rank < job.ranks(); rank++) job.send(rank, command);
+  double out = 0;
+  for (int rank = 0; rank < job.ranks(); rank++) {
+    const double figure = std::stod(job.receive(rank, 60'000'000'000));
+    out = rank == 0 ? figure : rate ? std::min(out, figure) : std::max(out, figure);
+  }
+  return out;
+}
+
+topo::BandwidthCurve curve(transport::Job& job, Sweep kind, bool of_peer) {
+  topo::BandwidthCurve out;
+  for (const int64_t bytes : working_sets) {
+    out.bytes.push_back(static_cast<double>(bytes));
+    out.bytes_per_s.push_back(ask(job, fmt::format("sweep {} {} {}", static_cast<int>(kind), of_peer ? "peer" : "own", bytes), true));
+  }
+  return out;
+}
+
+}  // namespace
+
+topo::Machine calibrate(int ranks, bool threads, const std::function<void(const std::string&)>& progress) {
+  const auto say = [&](const std::string& text) {
+    if (progress) progress(text);
+  };
+  topo::Machine machine = topo::detect();
+  machine.ranks = ranks;
+  machine.source = fmt::format("weft calibrate, {} {}", ranks, threads ? "threads" : "processes");
+  const auto make = [](transport::Transport& transport) -> transport::CommandLoop {
+    auto rank = std::make_shared<CalibrationRank>(transport);
+    return [rank](transport::Transport&, std::string_view text) { return rank->command(text); };
+  };
+  const auto job = threads ? transport::start_threads(ranks, make) : transport::start_processes(ranks, make);
+  say("calibrating: own memory");
+  machine.read = curve(*job, Sweep::read, false);
+  machine.write = curve(*job, Sweep::write, false);
+  machine.write_stream = curve(*job, Sweep::write_stream, false);
+  say("calibrating: peers' memory");
+  machine.read_peer = curve(*job, Sweep::read, true);
+  machine.write_peer = curve(*job, Sweep::write, true);
+  machine.write_peer_stream = curve(*job, Sweep::write_stream, true);
+  say("calibrating: latencies and arithmetic");
+  machine.hop_ns = std::max(1.0, ask(*job, "hop", false));
+  machine.await_ns = machine.message_ns = machine.hop_ns;
+  const double one = ask(*job, "launch 1", false), many = ask(*job, "launch 65", false);
+  machine.step_ns = std::max(1.0, (many - one) / 64);
+  machine.launch_ns = std::max(1.0, one - machine.step_ns);
+  machine.flops_per_s = ask(*job, "flops", true);
+  machine.matmul_flops_per_s = ask(*job, "matmul", true);
+  job->finish();
+  return machine;
+}
+
+topo::Machine machine_for(int ranks, bool threads, const std::function<void(const std::string&)>& progress) {
+  if (const std::string named = env("WEFT_MACHINE"); !named.empty()) return topo::read_machine(named);
+  const std::filesystem::path path = topo::calibration_path(ranks);
+  if (std::filesystem::exists(path)) return topo::read_machine(path);
+  const topo::Machine machine = calibrate(ranks, threads, progress);
+  topo::write_machine(path, machine);
+  return machine;
+}
+
+}  // namespace weft::api

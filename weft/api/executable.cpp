@@ -1,0 +1,141 @@
+// A program on one rank: schedule chosen, lowered, loaded, memory laid out, launched.
+#include <algorithm>
+#include <cstring>
+
+#include "weft/api/memory.h"
+#include "weft/api/scalars.h"
+#include "weft/api/weft.h"
+#include "weft/base/env.h"
+
+namespace weft {
+
+struct Executable::Impl {
+  runtime::Communicator& communicator;
+  ir::Program program;
+  ir::Sizes sizes;
+  schedule::Schedule schedule;
+  lower::Lowered lowered;
+  runtime::Symmetric memory;
+  plan::LaunchArgs args;
+  api::Layout layout;
+  std::shared_ptr<runtime::Loaded> loaded;
+  std::unique_ptr<runtime::Bound> bound;
+  bool own_buffers = false;
+
+  int buffer(const ir::Name& name) const;
+  std::byte* base() const { return static_cast<std::byte*>(memory.data); }
+  plan::Binding& binding(const ir::Name& name) { return args.buffers[static_cast<size_t>(buffer(name))]; }
+  int64_t whole_bytes(int buffer) const;
+};
+
+int64_t Executable::Impl::whole_bytes(int buffer) const {
+  const plan::Buffer& b = lowered.plan.buffers[static_cast<size_t>(buffer)];
+  const lower::SpaceRecipe& space = lowered.spaces[static_cast<size_t>(plan::find_space(lowered.plan, b.space))];
+  int64_t elements = 1;
+  for (const int64_t size : ir::shape_of(space.shape, sizes)) elements *= size;
+  return elements * size_bytes(*parse_dtype(b.dtype));
+}
+
+int Executable::Impl::buffer(const ir::Name& name) const {
+  const int found = api::buffer_of(lowered, name);
+  if (found >= 0) return found;
+  std::vector<std::string> known;
+  for (const lower::BufferRecipe& recipe : lowered.buffers)
+    if (recipe.input || recipe.output || recipe.state) known.push_back(recipe.state ? recipe.state_name : recipe.value);
+  throw Error(ErrorKind::user, fmt::format("{} has no input, output or state named {}", program.name, name), "it has " + join(known, ", "));
+}
+
+Executable::Executable(runtime::Communicator& communicator, const ir::Program& program, const PrepareOptions& options)
+    : impl_(new Impl{communicator, program, options.sizes, {}, {}, {}, {}, {}, {}, {}, options.own_buffers}) {
+  Impl& my = *impl_;
+  my.sizes.ranks = communicator.size();
+  ir::check_requirements(program, my.sizes);
+  my.schedule = resolve_schedule(program, options.schedule, my.sizes);
+  lower::LowerOptions lowering;
+  lowering.ranks = my.sizes.ranks;
+  lowering.mapped = !options.own_buffers;
+  my.lowered = lower::lower(schedule::replay(program, my.schedule), my.schedule.launches, lowering);
+  my.layout = api::lay_out(my.lowered, my.sizes, communicator.rank(), false);
+  if (!my.own_buffers) my.memory = communicator.allocate(std::max<int64_t>(4096, my.layout.total_bytes), program.name);
+  my.args = api::launch_args(my.lowered, my.sizes, communicator.rank(), my.layout, my.base());
+  if (my.own_buffers) my.args.buffers = lower::launch_args(my.lowered, my.sizes, communicator.rank(), {}).buffers;
+  runtime::LoadOptions load;
+  load.identity = my.lowered.identity;
+  load.stream = my.lowered.stream;
+  if (std::any_of(my.lowered.chunk_elements.begin(), my.lowered.chunk_elements.end(), [](int64_t c) { return c > 0; }))
+    load.chunk_elements = my.lowered.chunk_elements;
+  my.loaded = communicator.load(my.lowered.plan, load);
+}
+
+Executable::Executable(Executable&&) noexcept = default;
+Executable::~Executable() = default;
+
+void* Executable::data(const ir::Name& name) {
+  const plan::Binding& binding = impl_->binding(name);
+  if (const auto* dense = std::get_if<plan::Dense>(&binding)) return dense->data;
+  if (std::holds_alternative<plan::Segments>(binding))
+    throw Error(ErrorKind::user, fmt::format("{} is a list of tensors, each with its own address", name), "ask tensors(\"" + name + "\")");
+  throw Error(ErrorKind::user, fmt::format("{} has no memory yet", name), "bind() it first");
+}
+
+std::vector<void*> Executable::tensors(const ir::Name& name) {
+  const plan::Binding& binding = impl_->binding(name);
+  if (const auto* segments = std::get_if<plan::Segments>(&binding)) return segments->data;
+  return {data(name)};
+}
+
+int64_t Executable::bytes(const ir::Name& name) const {
+  return lower::buffer_bytes(impl_->lowered, impl_->sizes, impl_->communicator.rank(), impl_->buffer(name));
+}
+
+void Executable::bind(const ir::Name& name, void* data) {
+  impl_->binding(name) = plan::Dense{data};
+  impl_->bound.reset();
+}
+
+void Executable::bind(const ir::Name& name, std::vector<void*> tensors) {
+  impl_->binding(name) = plan::Segments{std::move(tensors)};
+  impl_->bound.reset();
+}
+
+void Executable::launch(const std::map<std::string, double>& scalars) {
+  const std::vector<expr::ScalarValue> values = api::launch_scalars(impl_->lowered, impl_->sizes, api::typed_scalars(impl_->program, scalars));
+  if (!impl_->bound) {
+    impl_->args.scalars = values;
+    impl_->bound = std::make_unique<runtime::Bound>(impl_->communicator, impl_->loaded, impl_->args);
+  }
+  impl_->bound->launch(values);
+}
+
+std::vector<std::byte> Executable::read_state(const ir::Name& name) {
+  Impl& my = *impl_;
+  const int buffer = my.buffer(name);
+  const int64_t element = size_bytes(*parse_dtype(my.lowered.plan.buffers[static_cast<size_t>(buffer)].dtype));
+  const int64_t whole = my.whole_bytes(buffer);
+  // Every rank writes what it holds into every peer's copy; the barrier makes it whole.
+  const runtime::Symmetric copy = my.communicator.allocate(std::max<int64_t>(whole, 1), "state " + name);
+  for (const api::Piece& piece : api::pieces(my.lowered, my.sizes, my.communicator.rank(), buffer, my.binding(name)))
+    for (int peer = 0; peer < my.communicator.size(); peer++)
+      std::memcpy(copy.window->at[static_cast<size_t>(peer)] + copy.offset + piece.position * element, piece.at, static_cast<size_t>(piece.count * element));
+  my.communicator.transport().barrier("read_state " + name);
+  const std::byte* from = static_cast<const std::byte*>(copy.data);
+  std::vector<std::byte> out(from, from + whole);
+  my.communicator.transport().barrier("read_state " + name);
+  return out;
+}
+
+void Executable::write_state(const ir::Name& name, std::span<const std::byte> whole) {
+  Impl& my = *impl_;
+  const int buffer = my.buffer(name);
+  const int64_t element = size_bytes(*parse_dtype(my.lowered.plan.buffers[static_cast<size_t>(buffer)].dtype));
+  const int64_t need = my.whole_bytes(buffer);
+  if (static_cast<int64_t>(whole.size()) != need)
+    throw Error(ErrorKind::user, fmt::format("state {} has {} bytes, {} were given", name, need, whole.size()), "give the whole value, as read_state() returns it");
+  for (const api::Piece& piece : api::pieces(my.lowered, my.sizes, my.communicator.rank(), buffer, my.binding(name)))
+    std::memcpy(piece.at, whole.data() + piece.position * element, static_cast<size_t>(piece.count * element));
+}
+
+const lower::Lowered& Executable::lowered() const { return impl_->lowered; }
+const schedule::Schedule& Executable::schedule() const { return impl_->schedule; }
+
+}  // namespace weft

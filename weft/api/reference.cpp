@@ -1,0 +1,103 @@
+#include "weft/api/reference.h"
+
+#include "weft/api/pattern.h"
+
+namespace weft::api {
+namespace {
+
+// Row-major pieces: outer x (extent of dim) x inner.
+struct Strides { int64_t outer = 1, extent = 1, inner = 1; };
+
+Strides strides(const std::vector<int64_t>& shape, int dim) {
+  Strides s;
+  for (int d = 0; d < static_cast<int>(shape.size()); d++) (d < dim ? s.outer : d == dim ? s.extent : s.inner) *= shape[static_cast<size_t>(d)];
+  return s;
+}
+
+template <typename T> void copy_slice(const std::vector<T>& from, std::vector<T>& to, const Strides& s, int64_t begin, int64_t end) {
+  if (from.empty()) return;
+  for (int64_t o = 0; o < s.outer; o++)
+    to.insert(to.end(), from.begin() + (o * s.extent + begin) * s.inner, from.begin() + (o * s.extent + end) * s.inner);
+}
+
+template <typename T> void join_rows(std::vector<T>& out, const std::vector<ir::Tensor>& slices, std::vector<T> ir::Tensor::*data, int dim) {
+  const Strides first = strides(slices[0].shape, dim);
+  for (int64_t o = 0; o < first.outer; o++)
+    for (const ir::Tensor& slice : slices) {
+      const Strides s = strides(slice.shape, dim);
+      const auto& from = slice.*data;
+      if (!from.empty()) out.insert(out.end(), from.begin() + o * s.extent * s.inner, from.begin() + (o + 1) * s.extent * s.inner);
+    }
+}
+
+std::vector<ir::Tensor> whole_values(const std::vector<ir::Tensor>& per_rank, const ir::Type& type) {
+  const auto* sliced = std::get_if<ir::Sliced>(&type.layout);
+  if (!sliced) return per_rank;
+  return std::vector<ir::Tensor>(per_rank.size(), join_slices(per_rank, sliced->dim));
+}
+
+}  // namespace
+
+ir::Tensor slice(const ir::Tensor& whole, int dim, int rank, int ranks) {
+  const Strides s = strides(whole.shape, dim);
+  const auto [begin, end] = ir::slice_of(s.extent, rank, ranks);
+  ir::Tensor out;
+  out.dtype = whole.dtype;
+  out.shape = whole.shape;
+  out.shape[static_cast<size_t>(dim)] = end - begin;
+  copy_slice(whole.f, out.f, s, begin, end);
+  copy_slice(whole.i, out.i, s, begin, end);
+  return out;
+}
+
+ir::Tensor join_slices(const std::vector<ir::Tensor>& slices, int dim) {
+  ir::Tensor out = slices[0];
+  out.f.clear();
+  out.i.clear();
+  out.shape[static_cast<size_t>(dim)] = 0;
+  for (const ir::Tensor& slice : slices) out.shape[static_cast<size_t>(dim)] += slice.shape[static_cast<size_t>(dim)];
+  join_rows(out.f, slices, &ir::Tensor::f, dim);
+  join_rows(out.i, slices, &ir::Tensor::i, dim);
+  return out;
+}
+
+ir::Values patterned_values(const ir::Program& program, const ir::Sizes& sizes, int launch, const ir::Values& states) {
+  ir::Values out;
+  for (const ir::TensorDecl& tensor : program.tensors) {
+    if (const auto old = states.find(tensor.name); tensor.state && old != states.end()) {
+      out[tensor.name] = old->second;
+      continue;
+    }
+    const std::vector<int64_t> shape = ir::shape_of(tensor.type.shape, sizes);
+    const auto* sliced = std::get_if<ir::Sliced>(&tensor.type.layout);
+    for (int rank = 0; rank < sizes.ranks; rank++) {
+      ir::Tensor whole = pattern_tensor(pattern_of(program, tensor.name, rank, launch), tensor.type.dtype, shape);
+      out[tensor.name].push_back(sliced ? slice(whole, sliced->dim, rank, sizes.ranks) : std::move(whole));
+    }
+  }
+  return out;
+}
+
+std::vector<ir::Values> reference_results(const ir::Program& program, ir::Sizes sizes, int launches,
+                                          const std::map<std::string, double>& scalars) {
+  const ir::Types types = ir::infer(program);
+  std::vector<ir::Values> out;
+  ir::Values states;
+  for (int launch = 1; launch <= launches; launch++) {
+    sizes.scalars = default_scalars(program, scalars, launch);
+    ir::EvaluateOptions options;
+    options.round_named = true;
+    const ir::Values inputs = patterned_values(program, sizes, launch, states);
+    ir::Result result = ir::evaluate(program, sizes, inputs, options);
+    for (const ir::TensorDecl& tensor : program.tensors)
+      if (tensor.state) states[tensor.name] = inputs.at(tensor.name);
+    for (const ir::Update& update : program.updates) states[update.state] = result.values.at("update:" + update.state);
+    ir::Values whole;
+    for (const ir::Out& o : program.outs) whole[o.value] = whole_values(result.values.at(o.value), types.at(o.value));
+    for (const auto& [name, value] : states) whole[name] = whole_values(value, types.at(name));
+    out.push_back(std::move(whole));
+  }
+  return out;
+}
+
+}  // namespace weft::api

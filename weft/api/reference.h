@@ -1,0 +1,23 @@
+// Reference values for checks: patterned inputs and states, evaluated by the program's own meaning.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "weft/ir/evaluate.h"
+
+namespace weft::api {
+
+// Cuts a whole tensor along `dim` into the slice of `rank`, and puts slices together again.
+ir::Tensor slice(const ir::Tensor& whole, int dim, int rank, int ranks);
+ir::Tensor join_slices(const std::vector<ir::Tensor>& slices, int dim);
+
+// Inputs of launch `launch` (from 1) and, where `states` is empty, patterned states; as evaluate() wants them.
+ir::Values patterned_values(const ir::Program& program, const ir::Sizes& sizes, int launch, const ir::Values& states);
+
+// Results (outputs by name, states by name) after each of `launches` launches, as whole values per rank.
+std::vector<ir::Values> reference_results(const ir::Program& program, ir::Sizes sizes, int launches,
+                                          const std::map<std::string, double>& scalars);
+
+}  // namespace weft::api

@@ -1,0 +1,218 @@
+#include "weft/api/tune_rank.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "weft/api/pattern.h"
+#include "weft/api/scalars.h"
+#include "weft/base/file.h"
+#include "weft/codegen/library.h"
+
+namespace weft::api {
+
+struct TuneRank::Loaded {
+  int id = -1;
+  const tune::Trial* trial = nullptr;
+  plan::LaunchArgs args;
+  std::shared_ptr<runtime::Loaded> plan;
+  std::unique_ptr<runtime::Bound> bound;
+};
+
+int64_t block_bytes(const TuneJob& job) {
+  int64_t most = 4096;
+  for (const tune::Trial& trial : job.trials) most = std::max(most, lay_out(trial.lowered, job.sizes, 0, true).total_bytes);
+  return most;
+}
+
+std::vector<ir::Name> results(const ir::Program& program) {
+  std::vector<ir::Name> names;
+  for (const ir::Out& out : program.outs) names.push_back(out.value);
+  for (const ir::Update& update : program.updates) names.push_back(update.state);
+  return names;
+}
+
+TuneRank::TuneRank(transport::Transport& transport, const TuneJob& job)
+    : transport_(transport), job_(job), kernels_(codegen::generated_library()),
+      communicator_(std::make_unique<runtime::Communicator>(transport, *kernels_)) {
+  block_ = communicator_->allocate(job.block_bytes, "the tuner's block");
+  words_ = communicator_->allocate(4096, "the tuner's meeting point");
+}
+
+TuneRank::~TuneRank() = default;
+
+std::string TuneRank::command(std::string_view text) {
+  const std::vector<std::string> word = words(text);
+  WEFT_CHECK(word.size() >= 2, "command '{}'", text);
+  const int id = std::stoi(word[1]);
+  if (word[0] == "time") return time(id, std::stoi(word.at(2)));
+  if (word[0] == "digest") return remember_digests(id);
+  if (word[0] == "bits") return compare_bits(id);
+  if (word[0] == "reference") return compare_reference(id);
+  internal_failure(__FILE__, __LINE__, "command", std::string(text));
+}
+
+void TuneRank::load(int id) {
+  if (loaded_ && loaded_->id == id) return;
+  loaded_.reset();                                       // frees what the last trial's plan owned first
+  auto next = std::make_unique<Loaded>();
+  next->id = id;
+  next->trial = &job_.trials[static_cast<size_t>(id)];
+  const lower::Lowered& lowered = next->trial->lowered;
+  runtime::LoadOptions options;
+  options.identity = lowered.identity;
+  options.stream = lowered.stream;
+  if (std::any_of(lowered.chunk_elements.begin(), lowered.chunk_elements.end(), [](int64_t c) { return c > 0; }))
+    options.chunk_elements = lowered.chunk_elements;
+  next->plan = communicator_->load(lowered.plan, options);
+  const Layout layout = lay_out(lowered, job_.sizes, transport_.rank(), true);
+  next->args = launch_args(lowered, job_.sizes, transport_.rank(), layout, static_cast<std::byte*>(block_.data));
+  next->args.scalars = launch_scalars(lowered, job_.sizes, default_scalars(job_.program, job_.scalars, 1));
+  next->bound = std::make_unique<runtime::Bound>(*communicator_, next->plan, next->args);
+  loaded_ = std::move(next);
+}
+
+void TuneRank::fill_buffers(bool inputs, bool states) {
+  const lower::Lowered& lowered = loaded_->trial->lowered;
+  for (size_t i = 0; i < lowered.buffers.size(); i++) {
+    const lower::BufferRecipe& recipe = lowered.buffers[i];
+    if (!(recipe.state ? states : recipe.input && inputs)) continue;
+    const ir::Name& name = recipe.state ? recipe.state_name : recipe.value;
+    const Pattern pattern = pattern_of(job_.program, name, transport_.rank(), launches_);
+    const Dtype dtype = *parse_dtype(lowered.plan.buffers[i].dtype);
+    for (const Piece& piece : pieces(lowered, job_.sizes, transport_.rank(), static_cast<int>(i), loaded_->args.buffers[i])) fill(pattern, dtype, piece);
+  }
+}
+
+void TuneRank::fresh() {
+  launches_ = 0;
+  fill_buffers(false, true);
+}
+
+void TuneRank::rewrite_inputs() { fill_buffers(true, false); }
+
+void TuneRank::launch_once() {
+  launches_++;
+  rewrite_inputs();
+  meet();
+  loaded_->bound->launch(launch_scalars(loaded_->trial->lowered, job_.sizes, default_scalars(job_.program, job_.scalars, launches_)));
+}
+
+void TuneRank::meet() {
+  const auto word = [&](int rank) {
+    return reinterpret_cast<std::atomic<uint64_t>*>(words_.window->at[static_cast<size_t>(rank)] + words_.offset);
+  };
+  word(transport_.rank())->store(++meetings_, std::memory_order_release);
+  const int64_t deadline = now_ns() + transport_.timeout_ns();
+  for (int rank = 0; rank < transport_.size(); rank++)
+    for (uint32_t spins = 0; word(rank)->load(std::memory_order_acquire) < meetings_; spins++) {
+      if (spins % 64 == 63) std::this_thread::yield();
+      if (spins % 4096 != 4095) continue;
+      if (transport_.abort_word().load(std::memory_order_acquire)) throw Error(transport_.failure().kind, transport_.failure().message);
+      if (now_ns() > deadline) fail(ErrorKind::timeout, "rank {} waited for rank {} between two timed launches", transport_.rank(), rank);
+    }
+}
+
+std::string TuneRank::time(int id, int repeats) {
+  const bool changed = !loaded_ || loaded_->id != id;
+  load(id);
+  if (changed) {
+    fresh();
+    launch_once();
+  }
+  std::string out;
+  for (int repeat = 0; repeat < repeats; repeat++) {
+    launches_++;
+    rewrite_inputs();
+    const auto scalars = launch_scalars(loaded_->trial->lowered, job_.sizes, default_scalars(job_.program, job_.scalars, launches_));
+    meet();
+    const int64_t begin = now_ns();
+    loaded_->bound->launch(scalars);
+    out += fmt::format("{} ", now_ns() - begin);
+  }
+  return out;
+}
+
+// The digest of `name` in the loaded trial's memory, over the positions that the trial `by` holds on this rank.
+uint64_t TuneRank::digest_held(const tune::Trial& by, const ir::Name& name) {
+  const int rank = transport_.rank();
+  const lower::Lowered& mine = loaded_->trial->lowered;
+  const int buffer = buffer_of(mine, name), held = buffer_of(by.lowered, name);
+  WEFT_CHECK(buffer >= 0 && held >= 0, "no buffer of {}", name);
+  const int64_t element = size_bytes(*parse_dtype(mine.plan.buffers[static_cast<size_t>(buffer)].dtype));
+  const Layout layout = lay_out(by.lowered, job_.sizes, rank, true);
+  const auto wanted = pieces(by.lowered, job_.sizes, rank, held, bindings(layout, nullptr)[held]);
+  uint64_t sum = 0;
+  for (const Piece& have : pieces(mine, job_.sizes, rank, buffer, loaded_->args.buffers[static_cast<size_t>(buffer)]))
+    for (const Piece& want : wanted) {
+      const int64_t begin = std::max(have.position, want.position), end = std::min(have.position + have.count, want.position + want.count);
+      if (begin < end) sum += digest(element, {static_cast<std::byte*>(have.at) + (begin - have.position) * element, begin, end - begin});
+    }
+  return sum;
+}
+
+std::string TuneRank::remember_digests(int plain) {
+  load(plain);
+  fresh();
+  launch_once();
+  launch_once();
+  for (const tune::Trial& trial : job_.trials)
+    for (const ir::Name& name : results(job_.program)) digests_[fmt::format("{}/{}", trial.id, name)] = digest_held(trial, name);
+  meet();
+  return "done";
+}
+
+std::string TuneRank::compare_bits(int id) {
+  load(id);
+  fresh();
+  launch_once();
+  launch_once();
+  std::string differ;
+  for (const ir::Name& name : results(job_.program))
+    if (digest_held(*loaded_->trial, name) != digests_.at(fmt::format("{}/{}", id, name))) differ += (differ.empty() ? "" : ", ") + name;
+  meet();
+  return differ.empty() ? "same" : differ;
+}
+
+// Largest |got - expected| over the value's own scale (root mean square), among the positions this rank holds.
+double TuneRank::error_of(const ir::Name& name, const ir::Tensor& expected) {
+  const lower::Lowered& lowered = loaded_->trial->lowered;
+  const int buffer = buffer_of(lowered, name);
+  const Dtype dtype = *parse_dtype(lowered.plan.buffers[static_cast<size_t>(buffer)].dtype);
+  const int64_t element = size_bytes(dtype);
+  double squares = 0, worst = 0;
+  for (const double value : expected.f) squares += value * value;
+  const double scale = std::sqrt(squares / std::max<double>(1, static_cast<double>(expected.f.size())));
+  for (const Piece& piece : pieces(lowered, job_.sizes, transport_.rank(), buffer, loaded_->args.buffers[static_cast<size_t>(buffer)]))
+    for (int64_t i = 0; i < piece.count; i++) {
+      const void* at = static_cast<std::byte*>(piece.at) + i * element;
+      const size_t position = static_cast<size_t>(piece.position + i);
+      if (!is_float(dtype)) {
+        if (load_i64(dtype, at) != expected.i[position]) return HUGE_VAL;
+        continue;
+      }
+      const double got = load_f64(dtype, at), want = expected.f[position];
+      if (std::isnan(got) != std::isnan(want)) return HUGE_VAL;
+      if (!std::isnan(want)) worst = std::max(worst, std::abs(got - want) / (std::abs(want) + scale + 1e-30));
+    }
+  return worst;
+}
+
+std::string TuneRank::compare_reference(int id) {
+  load(id);
+  fresh();
+  double worst = 0;
+  std::string where;
+  for (int launch = 0; launch < 2; launch++) {
+    launch_once();
+    for (const ir::Name& name : results(job_.program)) {
+      const auto& per_rank = (*job_.expected)[static_cast<size_t>(launch)].at(name);
+      const double error = error_of(name, per_rank[static_cast<size_t>(transport_.rank()) % per_rank.size()]);
+      if (error > worst) worst = error, where = fmt::format("{} after launch {}", name, launch + 1);
+    }
+    meet();
+  }
+  return fmt::format("{} {}", worst, where);
+}
+
+}  // namespace weft::api

@@ -1,0 +1,66 @@
+// The rank's side of tuning: one block of memory, one trial loaded at a time, commands in, answers out.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/api/memory.h"
+#include "weft/runtime/communicator.h"
+#include "weft/tune/search.h"
+
+namespace weft::api {
+
+// What the ranks of one tuning job share (inherited by fork, or by reference among threads).
+struct TuneJob {
+  ir::Program program;
+  ir::Sizes sizes;
+  std::map<std::string, double> scalars;
+  std::vector<tune::Trial> trials;
+  int64_t block_bytes = 0;               // the hungriest trial's
+  const std::vector<ir::Values>* expected = nullptr;     // reference values after each of two launches, by name
+};
+// Block size over all trials; call before the job starts.
+int64_t block_bytes(const TuneJob& job);
+
+class TuneRank {
+ public:
+  TuneRank(transport::Transport& transport, const TuneJob& job);
+  ~TuneRank();
+  // "time ID REPEATS"  -> nanoseconds of each launch, separated by spaces (1 warm-up launch when the trial changes)
+  // "digest PLAIN"     -> runs the plain trial afresh and remembers digests of what every trial holds
+  // "bits ID"          -> runs trial ID afresh, compares with those digests: "same" or the values that differ
+  // "reference ID"     -> runs trial ID afresh, compares with the expected values: largest relative error, or what is wrong
+  std::string command(std::string_view text);
+
+ private:
+  struct Loaded;
+  void load(int id);
+  void fresh();                                          // patterned inputs and states
+  void rewrite_inputs();
+  void launch_once();
+  void fill_buffers(bool inputs, bool states);
+  std::string time(int id, int repeats);
+  std::string remember_digests(int plain);
+  std::string compare_bits(int id);
+  std::string compare_reference(int id);
+  uint64_t digest_held(const tune::Trial& by, const ir::Name& name);
+  void meet();                                           // a spinning barrier: ranks leave it within a cache line's hop
+  double error_of(const ir::Name& name, const ir::Tensor& expected);
+
+  transport::Transport& transport_;
+  const TuneJob& job_;
+  std::unique_ptr<kernel::KernelLibrary> kernels_;
+  std::unique_ptr<runtime::Communicator> communicator_;
+  runtime::Symmetric block_, words_;
+  std::unique_ptr<Loaded> loaded_;
+  int launches_ = 0;
+  uint64_t meetings_ = 0;
+  std::map<std::string, uint64_t> digests_;              // "ID/name"
+};
+
+// Values whose contents a launch decides: outputs, and states under their own names.
+std::vector<ir::Name> results(const ir::Program& program);
+
+}  // namespace weft::api

@@ -1,0 +1,190 @@
+#include "weft/api/tuning.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "weft/api/reference.h"
+#include "weft/api/tune_rank.h"
+
+namespace weft::api {
+namespace {
+
+std::unique_ptr<transport::Job> start(const TuneJob& job, bool threads, bool pin) {
+  const auto make = [&job](transport::Transport& transport) -> transport::CommandLoop {
+    auto rank = std::make_shared<TuneRank>(transport, job);
+    return [rank](transport::Transport&, std::string_view text) { return rank->command(text); };
+  };
+  transport::RankOptions options;
+  options.pin = pin;
+  return threads ? transport::start_threads(job.sizes.ranks, make, options) : transport::start_processes(job.sizes.ranks, make, options);
+}
+
+// The same command to all ranks; their answers.
+std::vector<std::string> ask(transport::Job& job, const std::string& command) {
+  constexpr int64_t bound_ns = 600'000'000'000;
+  for (int rank = 0; rank < job.ranks(); rank++) job.send(rank, command);
+  std::vector<std::string> answers;
+  for (int rank = 0; rank < job.ranks(); rank++) answers.push_back(job.receive(rank, bound_ns));
+  return answers;
+}
+
+// A launch's time is the slowest rank's; a round's figure is the median of its launches.
+double slowest_median(const std::vector<std::string>& answers) {
+  std::vector<double> slowest;
+  for (const std::string& answer : answers) {
+    const std::vector<std::string> figures = words(answer);
+    slowest.resize(figures.size(), 0);
+    for (size_t i = 0; i < figures.size(); i++) slowest[i] = std::max(slowest[i], std::stod(figures[i]));
+  }
+  WEFT_CHECK(!slowest.empty(), "no figure");
+  std::sort(slowest.begin(), slowest.end());
+  return slowest[slowest.size() / 2];
+}
+
+class JobEvaluator : public tune::Evaluator {
+ public:
+  JobEvaluator(transport::Job& job, const std::vector<tune::Trial>& trials) : job_(job), trials_(trials) {}
+  std::vector<double> round(const std::vector<int>& ids) override {
+    std::vector<double> out;
+    for (const int id : ids) {
+      const double predicted = trials_[static_cast<size_t>(id)].prediction.total_ns;
+      const int repeats = std::clamp(static_cast<int>(4e6 / std::max(1.0, predicted)), 1, 25) | 1;
+      out.push_back(slowest_median(ask(job_, fmt::format("time {} {}", id, repeats))));
+    }
+    return out;
+  }
+
+ private:
+  transport::Job& job_;
+  const std::vector<tune::Trial>& trials_;
+};
+
+bool comparable_bits(const tune::Trial& trial) {
+  if (trial.bits != schedule::Bits::kept && trial.bits != schedule::Bits::order) return false;
+  return trial.lowered.plan.order == plan::Order::rank && trial.lowered.plan.round == plan::Round::once;
+}
+
+// The first trial whose own numbers are in rank order: what the others' bits are compared with.
+int plain_id(const std::vector<tune::Trial>& trials) {
+  for (const tune::Trial& trial : trials)
+    if (trial.plain) return trial.id;
+  return trials.front().id;
+}
+
+void check_bits(std::vector<tune::Trial>& trials, transport::Job& job) {
+  ask(job, fmt::format("digest {}", plain_id(trials)));
+  for (tune::Trial& trial : trials) {
+    if (!comparable_bits(trial) || trial.check.rfind("WRONG", 0) == 0) continue;
+    trial.check = trial.check.empty() ? "bits" : "bits, " + trial.check;
+    for (const std::string& answer : ask(job, fmt::format("bits {}", trial.id)))
+      if (answer != "same") trial.check = "WRONG: bits of " + answer;
+  }
+}
+
+std::string shorter(double error) { return fmt::format("{:.1e}", error); }
+
+void check_reference(std::vector<tune::Trial>& trials, transport::Job& job, double tolerance) {
+  for (tune::Trial& trial : trials) {
+    if (trial.check.rfind("WRONG", 0) == 0) continue;
+    double worst = 0;
+    std::string where;
+    for (const std::string& answer : ask(job, fmt::format("reference {}", trial.id))) {
+      const size_t space = answer.find(' ');
+      const double error = std::stod(answer.substr(0, space));
+      if (error >= worst) worst = error, where = answer.substr(space + 1);
+    }
+    if (worst > tolerance)
+      trial.check = fmt::format("WRONG: {} is off by {}", where, shorter(worst));
+    else
+      trial.check += (trial.check.empty() ? "" : ", ") + shorter(worst);
+  }
+}
+
+}  // namespace
+
+double tolerance_of(const ir::Program& program) {
+  double tolerance = 0;
+  for (const auto& [name, type] : ir::infer(program)) {
+    if (!is_float(type.dtype)) continue;
+    const int bytes = static_cast<int>(size_bytes(type.dtype));
+    double t = bytes == 8 ? 1e-12 : bytes == 4 ? 2e-5 : type.dtype == Dtype::f16 ? 4e-3 : bytes == 2 ? 3e-2 : 3e-1;
+    tolerance = std::max(tolerance, t);
+  }
+  return tolerance;
+}
+
+ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t elements) {
+  const int64_t largest = tune::largest_tensor(program, sizes);
+  if (largest <= elements) return sizes;
+  ir::Sizes out = sizes;
+  const double ratio = static_cast<double>(elements) / static_cast<double>(largest);
+  for (auto& [name, shapes] : out.tensors)
+    for (std::vector<int64_t>& shape : shapes)
+      if (!shape.empty()) shape[0] = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(shape[0]) * ratio));
+  if (!out.tensors.empty()) return out;
+  auto longest = std::max_element(out.dims.begin(), out.dims.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (longest != out.dims.end()) longest->second = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(longest->second) * ratio));
+  return out;
+}
+
+void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
+                  const std::map<std::string, double>& scalars, double tolerance) {
+  const std::vector<ir::Values> expected = reference_results(program, sizes, 2, scalars);
+  TuneJob job{program, sizes, scalars, trials, 0, &expected};
+  job.block_bytes = block_bytes(job);
+  const auto running = start(job, threads, false);
+  check_reference(trials, *running, tolerance);
+  running->finish();
+}
+
+void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request) {
+  TuneJob job{request.program, request.sizes, request.scalars, trials, 0, nullptr};
+  job.block_bytes = block_bytes(job);
+  const auto running = start(job, request.threads, request.pin);
+  JobEvaluator evaluator(*running, trials);
+  tune::measure(trials, evaluator, request.rounds);
+  running->finish();
+}
+
+TuneReport tune_program(const TuneRequest& request) {
+  const auto say = [&](const std::string& text) {
+    if (request.progress) request.progress(text);
+  };
+  TuneReport report;
+  tune::SearchOptions search = request.search;
+  search.ranks = request.sizes.ranks;
+  search.sizes = request.sizes;
+  say("enumerating schedules");
+  report.space = tune::make_trials(request.program, request.machine, search);
+  std::vector<tune::Trial>& trials = report.space.trials;
+  report.tolerance = tolerance_of(request.program);
+  if (request.check) {
+    const ir::Sizes small = scaled(request.program, request.sizes, request.check_elements);
+    report.check_elements = tune::largest_tensor(request.program, small);
+    say(fmt::format("evaluating the reference on {} elements", report.check_elements));
+    check_trials(trials, request.program, small, request.threads, request.scalars, report.tolerance);
+  }
+  TuneJob job{request.program, request.sizes, request.scalars, trials, 0, nullptr};
+  job.block_bytes = block_bytes(job);
+  report.memory_bytes = job.block_bytes * request.sizes.ranks;
+  say(fmt::format("starting {} ranks with {} each", request.sizes.ranks, human_bytes(static_cast<double>(job.block_bytes))));
+  const auto running = start(job, request.threads, request.pin);
+  if (request.check) {
+    say("comparing bits with the plain schedule");
+    check_bits(trials, *running);
+  }
+  JobEvaluator evaluator(*running, trials);
+  tune::RoundOptions rounds = request.rounds;
+  rounds.progress = [&](int round, int alive, double best_ns) { say(fmt::format("round {}: {} schedules alive, best {}", round, alive, human_ns(best_ns))); };
+  for (tune::Trial& trial : trials) trial.given_up |= trial.check.rfind("WRONG", 0) == 0;
+  tune::measure(trials, evaluator, rounds);
+  running->finish();
+  report.model = tune::judge(trials);
+  report.explanation = tune::explain(trials);
+  std::stable_sort(trials.begin(), trials.end(), [](const tune::Trial& a, const tune::Trial& b) {
+    return std::make_pair(a.rounds_ns.empty(), a.median_ns()) < std::make_pair(b.rounds_ns.empty(), b.median_ns());
+  });
+  return report;
+}
+
+}  // namespace weft::api

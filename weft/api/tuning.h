@@ -1,0 +1,50 @@
+// Tuning a program on this machine's CPU ranks: enumerate, predict, check, measure, explain.
+//
+// The parent enumerates and prices; the ranks (processes, or threads) own the memory, load one trial after the other
+// over the same block, and answer commands. All trials of a program share that block, so what a tuning run needs is what
+// its hungriest schedule needs. Only inputs are rewritten before a timed launch; states go on.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "weft/topo/machine.h"
+#include "weft/tune/search.h"
+
+namespace weft::api {
+
+struct TuneRequest {
+  ir::Program program;
+  ir::Sizes sizes;                       // with ranks
+  topo::Machine machine;
+  bool threads = false, pin = true;
+  tune::SearchOptions search;            // ranks and sizes are taken from above
+  tune::RoundOptions rounds;
+  std::map<std::string, double> scalars;
+  bool check = true;
+  int64_t check_elements = 4 << 20;      // of the reference check: the same tensors, scaled to so many elements
+  std::function<void(const std::string&)> progress;      // one line at a time, replaced by the next
+};
+struct TuneReport {
+  tune::SearchSpace space;               // trials measured and checked, best first
+  tune::ModelReport model;
+  std::vector<std::string> explanation;
+  int64_t memory_bytes = 0;              // of all ranks together
+  int64_t check_elements = 0;            // 0: not checked
+  double tolerance = 0;                  // of the reference check, relative to the value's own scale
+};
+TuneReport tune_program(const TuneRequest& request);
+
+// Measures given trials only (benchmarks): rounds of all, alternately.
+void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request);
+
+// Runs trials at `sizes` (two launches from patterned data) and compares every output and state with the reference
+// evaluator: fills trial.check with the largest error, or what is wrong.
+void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
+                  const std::map<std::string, double>& scalars, double tolerance);
+double tolerance_of(const ir::Program& program);         // by the narrowest float that is stored or sent; 0: integers only
+// The same tensors and sizes, scaled down until the largest tensor has at most so many elements.
+ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t elements);
+
+}  // namespace weft::api

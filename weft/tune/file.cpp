@@ -1,0 +1,124 @@
+// Entries are few and small: the whole file is read, changed and written again.
+#include "weft/tune/file.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <toml++/toml.h>
+
+#include "weft/base/env.h"
+#include "weft/base/file.h"
+#include "weft/base/hash.h"
+
+namespace weft::tune {
+namespace {
+
+[[noreturn]] void bad(const std::filesystem::path& path, const std::string& what) {
+  throw Error(ErrorKind::user, fmt::format("tuning file {}: {}", path.string(), what),
+              "tune again with `weft tune`, or name another file with WEFT_TUNING");
+}
+
+std::string text_of(const toml::table& entry, const char* key, const std::filesystem::path& path) {
+  const auto value = entry[key].value<std::string>();
+  if (!value) bad(path, fmt::format("an entry has no `{}`", key));
+  return *value;
+}
+
+TuningEntry read_entry(const toml::table& entry, const std::filesystem::path& path) {
+  TuningEntry out;
+  out.machine = text_of(entry, "machine", path);
+  out.program = text_of(entry, "program", path);
+  out.program_hash = text_of(entry, "program_hash", path);
+  out.schedule = text_of(entry, "schedule", path);
+  out.ranks = static_cast<int>(entry["ranks"].value_or(int64_t{0}));
+  out.elements = entry["elements"].value_or(int64_t{0});
+  out.median_ns = entry["median_ns"].value_or(0.0);
+  out.plain_ns = entry["plain_ns"].value_or(0.0);
+  if (out.ranks < 1 || out.elements < 0) bad(path, fmt::format("entry of {}: ranks {} and elements {} make no sense", out.program, out.ranks, out.elements));
+  return out;
+}
+
+bool same_key(const TuningEntry& a, const TuningEntry& b) {
+  return a.machine == b.machine && a.program_hash == b.program_hash && a.ranks == b.ranks && a.elements == b.elements;
+}
+
+std::string print(const std::vector<TuningEntry>& entries) {
+  std::string text = fmt::format("tuning = {}\n", tuning_version);
+  for (const TuningEntry& e : entries)
+    text += fmt::format(
+        "\n[[entry]]\nprogram = '{}'\nprogram_hash = '{}'\nmachine = '{}'\nranks = {}\nelements = {}\nmedian_ns = {:.1f}\n"
+        "plain_ns = {:.1f}\nschedule = '''\n{}'''\n",
+        e.program, e.program_hash, e.machine, e.ranks, e.elements, e.median_ns, e.plain_ns, e.schedule);
+  return text;
+}
+
+}  // namespace
+
+std::vector<TuningEntry> read_tuning(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return {};
+  toml::table file;
+  try {
+    file = toml::parse(read_file(path));
+  } catch (const toml::parse_error& error) {
+    bad(path, fmt::format("line {}: {}", error.source().begin.line, error.description()));
+  }
+  const auto version = file["tuning"].value<int64_t>();
+  if (!version) bad(path, "no `tuning = VERSION` line: this is no tuning file");
+  if (*version != tuning_version) bad(path, fmt::format("tuning form {}, this build reads {}", *version, tuning_version));
+  std::vector<TuningEntry> entries;
+  if (const toml::array* list = file["entry"].as_array())
+    for (const toml::node& node : *list) {
+      if (!node.as_table()) bad(path, "`entry` must be [[entry]] tables");
+      entries.push_back(read_entry(*node.as_table(), path));
+    }
+  return entries;
+}
+
+void write_tuning(const std::filesystem::path& path, const TuningEntry& entry) {
+  std::vector<TuningEntry> entries = read_tuning(path);
+  std::erase_if(entries, [&](const TuningEntry& old) { return same_key(old, entry); });
+  entries.push_back(entry);
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+  write_file(path, print(entries));
+}
+
+std::filesystem::path default_tuning_path() {
+  const std::string named = env("WEFT_TUNING");
+  return named.empty() ? cache_directory() / "tuning.toml" : std::filesystem::path(named);
+}
+
+std::optional<TuningEntry> find_tuning(const std::vector<TuningEntry>& entries, const ir::Program& program, int ranks,
+                                       int64_t elements, const std::string& machine) {
+  const std::string hash = program_hash(program);
+  std::optional<TuningEntry> found;
+  const TuningEntry* foreign = nullptr;
+  double nearest = std::log(4.0);
+  for (const TuningEntry& entry : entries) {
+    if (entry.program_hash != hash || entry.ranks != ranks) continue;
+    if (entry.machine != machine) {
+      foreign = &entry;
+      continue;
+    }
+    const double distance = std::abs(std::log(std::max(1.0, double(entry.elements)) / std::max(1.0, double(elements))));
+    if (distance <= nearest) nearest = distance, found = entry;
+  }
+  if (!found && foreign)
+    throw Error(ErrorKind::user,
+                fmt::format("the tuning entry of {} is of another machine: file has '{}', this is '{}'", program.name, foreign->machine, machine),
+                "tune here with `weft tune`");
+  return found;
+}
+
+std::string program_hash(const ir::Program& program) { return hash_hex(ir::print(program)); }
+
+int64_t total_elements(const ir::Program& program, const ir::Sizes& sizes) {
+  int64_t total = 0;
+  for (const ir::TensorDecl& tensor : program.tensors) {
+    int64_t elements = 1;
+    for (const int64_t size : ir::shape_of(tensor.type.shape, sizes)) elements *= size;
+    total += elements;
+  }
+  return total;
+}
+
+}  // namespace weft::tune
