@@ -74,7 +74,9 @@ enum class Round : uint8_t { once, hops };
 
 struct Param { Id name; std::string value; };             // an integer, a dtype or a reduction; part of the identity
 struct Let { Id name; Expr value; };                      // per (rank, channel), in order
-struct TableText { Id name; std::vector<std::vector<int64_t>> rows; };
+// table NAME[DIM] = ints | table NAME[DIM][DIM] = ints ; ints. Sizes as written (checked against the rows by Instance);
+// none: printed from the rows.
+struct TableText { Id name; std::vector<std::vector<int64_t>> rows; std::vector<Expr> dims; };
 
 struct Space {
   enum class Kind : uint8_t { even, equal, given, fixed } kind = Kind::even;
@@ -84,7 +86,9 @@ struct Space {
   enum class Derived : uint8_t { no, segment, row, column, block } derived = Derived::no;
   Id name;
   Expr parts;
-  Expr count;                                             // fixed: elements of the space (null: one per part)
+  // fixed: elements of *each* part (null: 1). A name that is declared nowhere is a size that the launch says: `fixed T
+  // of s by segment` has one element per tensor in each part.
+  Expr count;
   Id like, of, by_buffer;                                 // equal like S; derived of S; given by BUFFER
   Expr block;                                             // by block K
   int64_t grain = 1;                                      // elements
