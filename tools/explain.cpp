@@ -1,0 +1,54 @@
+// weft explain: every schedule that dominance keeps, what it moves and what the model says of it; nothing is run.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/verbs.h"
+#include "weft/api/calibrate.h"
+#include "weft/api/tuning.h"
+
+namespace weft::tools {
+namespace {
+
+struct Options { ProgramOptions program; int limit = 40; bool any_order = false, private_buffers = false; };
+
+void explain_verb(const Options& options) {
+  const ir::Program program = read_program(options.program.file);
+  tune::SearchOptions search;
+  search.ranks = options.program.ranks;
+  search.sizes = sizes_of(program, options.program);
+  search.limit = options.limit;
+  search.any_order = options.any_order;
+  search.mapped = !options.private_buffers;
+  search.samples = 0;
+  const topo::Machine machine = api::machine_for(options.program.ranks, options.program.threads, progress_line);
+  end_progress();
+  const tune::SearchSpace space = tune::make_trials(program, machine, search);
+  nlohmann::json out = nlohmann::json::array();
+  if (!options.program.json)
+    std::printf("%-10s %10s %8s %8s %9s %6s %-10s %s\n", "name", "predicted", "read", "written", "exchanged", "passes", "bound", "schedule   (bytes an element)");
+  for (const tune::Trial& trial : space.trials) {
+    const tune::Prediction& p = trial.prediction;
+    if (options.program.json)
+      out.push_back({{"name", trial.schedule.name}, {"schedule", trial.label}, {"predicted_ns", p.total_ns}, {"memory_ns", p.memory_ns}, {"compute_ns", p.compute_ns},
+                     {"latency_ns", p.latency_ns}, {"read_bytes", p.read_bytes}, {"written_bytes", p.written_bytes}, {"exchanged_bytes", p.sent_bytes}, {"passes", p.passes}, {"bound", p.bound}});
+    else
+      std::printf("%-10s %10s %8.1f %8.1f %9.1f %6lld %-10s %s\n", trial.schedule.name.c_str(), human_ns(p.total_ns).c_str(), p.read_bytes, p.written_bytes, p.sent_bytes,
+                  static_cast<long long>(p.passes), p.bound.c_str(), trial.label.c_str());
+  }
+  if (options.program.json) std::printf("%s\n", out.dump(2).c_str());
+}
+
+}  // namespace
+
+Verb add_explain(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("explain", "predict every schedule of a program and say what each moves");
+  verb->footer("  weft explain examples/adam.weft --model bert-base --ranks 2");
+  add_program_options(*verb, options->program);
+  verb->add_option("--limit", options->limit, "schedules to list")->capture_default_str();
+  verb->add_flag("--any-order", options->any_order, "also algorithms that do not add in rank order (ring)");
+  verb->add_flag("--private", options->private_buffers, "buffers that peers cannot map: algorithms over links");
+  return [options] { explain_verb(*options); };
+}
+
+}  // namespace weft::tools

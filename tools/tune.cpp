@@ -1,0 +1,139 @@
+// weft tune: the main job. Enumerate, predict, check, measure; a table best first, and why.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/verbs.h"
+#include "weft/api/calibrate.h"
+#include "weft/api/tuning.h"
+#include "weft/tune/file.h"
+
+namespace weft::tools {
+namespace {
+
+struct Options {
+  ProgramOptions program;
+  int limit = 12, rounds = 9;
+  double seconds = 25;
+  bool any_order = false, keep_state = false, no_check = false, no_pin = false;
+  std::string tuning;
+};
+
+nlohmann::json to_json(const api::TuneReport& report, const Options& options, const ir::Program& program) {
+  nlohmann::json out;
+  const double plain_ns = tune::plain(report.space.trials).median_ns();
+  out["program"] = program.name;
+  out["ranks"] = options.program.ranks;
+  out["memory_bytes"] = report.memory_bytes;
+  out["schedules"] = {{"enumerated", report.space.schedules}, {"kept", report.space.kept}, {"configurations", report.space.configurations}};
+  out["check"] = {{"elements", report.check_elements}, {"tolerance", report.tolerance}};
+  for (const tune::Trial& trial : report.space.trials)
+    out["trials"].push_back({{"schedule", trial.label}, {"text", schedule::print(trial.schedule)}, {"plain", trial.plain},
+                             {"predicted_ns", trial.prediction.total_ns}, {"median_ns", trial.median_ns()}, {"spread", trial.spread()},
+                             {"speedup", trial.rounds_ns.empty() ? 0 : plain_ns / trial.median_ns()}, {"rounds", trial.rounds_ns.size()},
+                             {"check", trial.check}, {"read_bytes", trial.prediction.read_bytes},
+                             {"written_bytes", trial.prediction.written_bytes}, {"exchanged_bytes", trial.prediction.sent_bytes},
+                             {"passes", trial.prediction.passes}, {"bound", trial.prediction.bound}});
+  out["why"] = report.explanation;
+  out["model"] = {{"rank_correlation", report.model.rank_correlation}, {"regret", report.model.regret}};
+  return out;
+}
+
+// Long schedules continue on the next lines, so that the figures stay in one column.
+std::vector<std::string> wrapped(const std::string& text, size_t width) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (const std::string& word : words(text)) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) lines.push_back(line), line = "  ";
+    line += (line.empty() || line == "  " ? "" : " ") + word;
+  }
+  lines.push_back(line);
+  return lines;
+}
+
+void print_table(const api::TuneReport& report) {
+  const double plain_ns = tune::plain(report.space.trials).median_ns();
+  std::printf("%-58s %10s %10s %7s %8s  %s\n", "schedule", "predicted", "measured", "spread", "speed-up", "check");
+  for (const tune::Trial& trial : report.space.trials) {
+    const std::vector<std::string> lines = wrapped(trial.label, 58);
+    const bool timed = !trial.rounds_ns.empty();
+    std::printf("%-58s %10s %10s %6.1f%% %7.2fx  %s\n", lines[0].c_str(), human_ns(trial.prediction.total_ns).c_str(),
+                timed ? human_ns(trial.median_ns()).c_str() : "-", 100 * trial.spread(), timed ? plain_ns / trial.median_ns() : 0.0,
+                trial.check.empty() ? "not checked" : trial.check.c_str());
+    for (size_t i = 1; i < lines.size(); i++) std::printf("%s\n", lines[i].c_str());
+  }
+}
+
+void print_rest(const api::TuneReport& report, const Options& options, const std::filesystem::path& tuning) {
+  std::printf("\n");
+  for (const std::string& line : report.explanation) std::printf("%s\n", line.c_str());
+  if (report.check_elements)
+    std::printf("check: \"bits\" = equal to the plain schedule bit for bit at this size; the number is the largest error against the\n"
+                "reference evaluator on the same tensors scaled to %s elements (tolerance %.0e of the value's scale)\n",
+                fmt::format("{}", report.check_elements).c_str(), report.tolerance);
+  std::printf("model: rank correlation %.2f of predicted and measured, regret %.1f %%; %lld of %lld schedules kept, %lld configurations priced, %zu measured\n",
+              report.model.rank_correlation, 100 * report.model.regret, static_cast<long long>(report.space.kept),
+              static_cast<long long>(report.space.schedules), static_cast<long long>(report.space.configurations), report.space.trials.size());
+  std::printf("memory: %s for %d ranks; the winner is in %s\n", human_bytes(static_cast<double>(report.memory_bytes)).c_str(), options.program.ranks,
+              tuning.c_str());
+}
+
+void store_winner(const api::TuneReport& report, const ir::Program& program, const ir::Sizes& sizes, const std::filesystem::path& path) {
+  const tune::Trial& best = tune::best(report.space.trials);
+  schedule::Schedule schedule = best.schedule;
+  schedule.name = "tuned";
+  tune::write_tuning(path, {topo::fingerprint(topo::detect()), program.name, tune::program_hash(program), sizes.ranks,
+                            tune::total_elements(program, sizes), schedule::print(schedule), best.median_ns(),
+                            tune::plain(report.space.trials).median_ns()});
+}
+
+void tune_verb(const Options& options) {
+  api::TuneRequest request;
+  request.program = read_program(options.program.file);
+  request.sizes = sizes_of(request.program, options.program);
+  request.scalars = scalars_of(options.program);
+  request.threads = options.program.threads;
+  request.pin = !options.no_pin;
+  request.progress = progress_line;
+  const std::filesystem::path tuning = options.tuning.empty() ? tune::default_tuning_path() : std::filesystem::path(options.tuning);
+  tune::read_tuning(tuning);                              // a bad file is found before the work, not after it
+  request.machine = api::machine_for(options.program.ranks, options.program.threads, progress_line);
+  request.search.limit = options.limit;
+  request.search.any_order = options.any_order;
+  request.search.keep_state_shapes = options.keep_state;
+  request.rounds.max_rounds = options.rounds;
+  request.rounds.seconds = options.seconds;
+  request.check = !options.no_check;
+  const api::TuneReport report = api::tune_program(request);
+  end_progress();
+  store_winner(report, request.program, request.sizes, tuning);
+  if (options.program.json) {
+    std::printf("%s\n", to_json(report, options, request.program).dump(2).c_str());
+  } else {
+    print_table(report);
+    print_rest(report, options, tuning);
+  }
+  for (const tune::Trial& trial : report.space.trials)
+    if (trial.check.rfind("WRONG", 0) == 0) fail(ErrorKind::internal, "schedule {} gives wrong results: {}", trial.label, trial.check);
+}
+
+}  // namespace
+
+Verb add_tune(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("tune", "find the fastest schedule of a program on this machine");
+  verb->footer("The table lists schedules best first: predicted and measured time of one launch (slowest rank, median over\n"
+               "rounds), spread (interquartile range over median), speed-up over the plain schedule, and the check.\n\n"
+               "  weft tune examples/adam.weft --model bert-base --ranks 2\n  weft tune examples/adam.weft --size P=16Mi --any-order --json");
+  add_program_options(*verb, options->program);
+  verb->add_option("--limit", options->limit, "schedules to measure, best predicted first")->check(CLI::Range(1, 200))->capture_default_str();
+  verb->add_option("--rounds", options->rounds, "most rounds")->check(CLI::Range(1, 1000))->capture_default_str();
+  verb->add_option("--seconds", options->seconds, "stop measuring after so long")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_flag("--any-order", options->any_order, "also algorithms that do not add in rank order (ring)");
+  verb->add_flag("--keep-state", options->keep_state, "states stay replicated (no 1/n memory)");
+  verb->add_flag("--no-check", options->no_check, "skip the checks");
+  verb->add_flag("--no-pin", options->no_pin, "do not pin ranks to cores");
+  verb->add_option("--tuning", options->tuning, "where the winner goes (default: WEFT_TUNING, or the cache directory)");
+  return [options] { tune_verb(*options); };
+}
+
+}  // namespace weft::tools

@@ -1,0 +1,49 @@
+// The verbs of the `weft` command: each file adds its own to the parser and returns what runs it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/ir/evaluate.h"
+#include "weft/ir/program.h"
+#include "weft/plan/plan.h"
+
+namespace weft::tools {
+
+using Verb = std::function<void()>;      // throws weft::Error
+
+Verb add_tune(CLI::App& app);
+Verb add_run(CLI::App& app);
+Verb add_show(CLI::App& app);
+Verb add_explain(CLI::App& app);
+Verb add_verify(CLI::App& app);
+Verb add_calibrate(CLI::App& app);
+Verb add_env(CLI::App& app);
+
+// What most verbs take: a program, its sizes, ranks.
+struct ProgramOptions {
+  std::string file;
+  int ranks = 2;
+  std::vector<std::string> sizes;        // P=16Mi, N=1024
+  std::vector<std::string> scalars;      // lr=0.001
+  std::string model, shapes;             // bert-base | a shapes file
+  bool threads = false, json = false;
+};
+void add_program_options(CLI::App& verb, ProgramOptions& options);
+ir::Program read_program(const std::string& file);
+// Sizes of every dim and `tensors` of the program. Error(user) lists what is missing.
+ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options);
+std::map<std::string, double> scalars_of(const ProgramOptions& options);
+
+// A text file that begins with "plan ".
+bool is_plan_file(const std::string& file);
+
+// A line that the next one replaces: on a terminal only.
+void progress_line(const std::string& text);
+void end_progress();
+
+}  // namespace weft::tools
