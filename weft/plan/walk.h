@@ -3,6 +3,9 @@
 //
 // Ways: materialise all steps (gigabytes at scale), or generate them. Expressions are byte-coded once per plan, lets
 // are evaluated once per (rank, channel), and next() allocates nothing: 17 to 20 ns a step.
+//
+// A block is one loop, or the steps between two loops (`once`). Loops that have no step for this rank are no blocks, so
+// the steps before and behind them are one block. Ordinals count the blocks of this walk from 0.
 #pragma once
 
 #include <array>
@@ -16,6 +19,9 @@
 #include "weft/plan/small_vec.h"
 
 namespace weft::plan {
+
+struct CompiledStep;                             // instance_impl.h
+struct CompiledOperand;
 
 // A plan with its number of ranks and parameters: names resolved to indices, expressions compiled, channels known.
 // Throws Error(plan): V1 where a name or number does not resolve, `require` lines that fail with the line as reason.
@@ -36,7 +42,9 @@ class Instance {
   int64_t own_part(int buffer, int rank) const;   // -1: all parts
   int buffer_space(int buffer) const;
   int buffer_root(int buffer) const;              // follows aliases
-  int label_id(const Id& label) const;            // -1: no such label
+  int64_t block_elements(int space) const;        // K of `by block K`, else 0
+  const Step& step(int lane, int source_step) const;      // the text behind a FlatStep: its kernel's scalars, for reports
+  int label_id(const Id& label) const;            // -1: no step has it and none awaits it
   const Id& label(int id) const;
   int label_count() const;
   struct Impl;
@@ -74,7 +82,9 @@ struct FlatStep {
   uint16_t source_step = 0;                       // ordinal of the Step in the lane's text: names it in reports
   kernel::Reduction reduction = kernel::Reduction::sum;
   SmallVec<int64_t, 2> index;                     // values of the `for` variables around it
-  SmallVec<FlatOperand, 8> operands;              // reduced, others, targets; absent ones are left out
+  // reduced, others, targets; absent ones (none, an empty range of peers) are left out. Where all sources or all targets
+  // are absent there are no operands at all: the step does nothing and is complete.
+  SmallVec<FlatOperand, 8> operands;
   uint16_t reduced = 0, others = 0, targets = 0;  // how many of each, as in operands
   // Targets keep their number as written, since kernel outputs go to targets as written (absent ones count).
   SmallVec<uint16_t, 4> target_slot;              // per target: its place in the text
@@ -95,13 +105,20 @@ class Walk {
   void rewind_block();
 
  private:
-  struct Frame { const void* items; uint32_t at; int64_t value, hi; int16_t slot; };
+  enum class State : uint8_t { before, once, loop };
+  bool to_step();                                 // moves to the next step of the block; false at its end
+  bool loop_has_step();
+  void fill(FlatStep& step, const CompiledStep& text) const;
+  bool fill_operand(FlatOperand& operand, const CompiledOperand& text) const;
+  void fill_awaits(FlatStep& step, const CompiledStep& text) const;
+
   const Instance* instance_;
   int rank_, lane_, channel_;
   Block block_;
-  std::vector<int64_t> values_;                   // r n c, params, lets, for variables
-  SmallVec<Frame, 8> stack_;
-  SmallVec<Frame, 8> block_start_;
+  State state_ = State::before;
+  int32_t at_ = 0, begin_ = 0, blocks_ = 0;       // places in the lane's operations
+  std::vector<int64_t> values_;                   // r n c, lets, `for` variables and their bounds
+  std::vector<int64_t> begin_values_;             // when the block began
 };
 
 // Smallest g so that rank r+g does what r does, shifted by g; n if there is none. Read off the text.

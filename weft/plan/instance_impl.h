@@ -1,0 +1,107 @@
+// What an Instance holds: the plan with names resolved and numbers compiled, as walks read it. Internal to the room.
+//
+// A lane's body becomes a flat list of operations with jumps, so that a walk is a program counter and a few integers.
+// Most numbers of real plans are a constant, a variable or `r - j`: those are computed in line, the rest by IntCode.
+#pragma once
+
+#include "weft/plan/walk.h"
+
+namespace weft::plan {
+
+struct Number {
+  enum class Kind : uint8_t { constant, sum1, sum2, code } kind = Kind::constant;
+  int8_t sign = 1;                      // of slot b
+  int16_t a = 0, b = 0;
+  int64_t k = 0;                        // constant; sum1: slot a + k; sum2: slot a + sign * slot b + k; code: its index
+};
+
+struct CompiledOperand {
+  FlatOperand flat;                     // what does not change
+  bool peers = false, range = false, parts = false, one_part = true;
+  Number peer_first, peer_last, part_first, part_count, part_by, part_run;
+  int64_t part_modulus = 1;
+  uint16_t place = 0;                   // of a target in the text
+};
+
+struct CompiledAwait {
+  FlatAwait flat;
+  bool channel = false, peers = false, range = false;
+  Number channel_number, peer_first, peer_last;
+  std::vector<Number> index;
+};
+
+struct CompiledStep {
+  const Step* text = nullptr;
+  uint16_t label = FlatStep::no_label, kernel = FlatStep::no_kernel, ordinal = 0;
+  kernel::Reduction reduction = kernel::Reduction::sum;
+  uint16_t reduced = 0, others = 0;
+  std::vector<CompiledOperand> operands;
+  std::vector<CompiledAwait> after;
+  std::vector<int16_t> index;           // slots of the `for` variables around it
+};
+
+struct Op {
+  enum class Kind : uint8_t { step, for_begin, for_end, when, loop_begin, loop_end, end } kind = Kind::end;
+  int16_t slot = 0;                     // for: the variable; its bound is in the next slot
+  int32_t item = 0;                     // step, loop: which
+  int32_t jump = 0;                     // for_begin, when: behind the block; for_end: its first op; loop_begin: its end
+  Number lo, hi;                        // for; when: lo is the condition
+};
+
+struct CompiledLane {
+  std::vector<Op> ops;
+  std::vector<CompiledStep> steps;
+  std::vector<Block> loops;
+};
+
+// Where a walk's values lie: r, n, c, lets, then two slots for each level of `for`.
+constexpr int slot_r = 0, slot_n = 1, slot_c = 2, first_let = 3;
+
+struct Instance::Impl {
+  Plan plan;
+  int ranks = 1, channels = 1;
+  std::map<Id, std::string> params;                     // with the caller's values
+  std::map<std::string, Expr> constants;                // n and integer parameters, to substitute
+  std::map<std::string, expr::Table> tables;
+  std::vector<expr::IntCode> codes;
+  std::vector<Number> lets;
+  std::vector<int64_t> parts, counts, blocks;           // per space
+  std::vector<Dtype> dtypes;                            // per buffer
+  std::vector<std::optional<Dtype>> wires;              // per family
+  std::vector<int> spaces, roots;                       // per buffer
+  std::vector<Number> owns;                             // per buffer; meaningless where it owns all parts
+  std::vector<Id> labels;
+  std::map<Id, int> label_ids;
+  std::vector<CompiledLane> lanes;
+  int slots = first_let;                                // values of one walk
+
+  int64_t value(const Number& number, const int64_t* values) const {
+    if (number.kind == Number::Kind::constant) return number.k;
+    if (number.kind == Number::Kind::code) return codes[static_cast<size_t>(number.k)].run(values);
+    const int64_t a = values[number.a];
+    if (a == expr::none) return a;
+    if (number.kind == Number::Kind::sum1) return a + number.k;
+    const int64_t b = values[number.b];
+    return b == expr::none ? b : a + number.sign * b + number.k;
+  }
+  // Fills r, n, c and the lets; `values` has `slots` places.
+  void begin(int rank, int channel, int64_t* values) const {
+    values[slot_r] = rank;
+    values[slot_n] = ranks;
+    values[slot_c] = channel;
+    for (size_t i = 0; i < lets.size(); ++i) values[first_let + i] = value(lets[i], values);
+  }
+};
+
+// Compiles an expression. `slot(name)` is the place of a variable or -1; what is not known is Error(plan, V1).
+Number compile_number(Instance::Impl& impl, const Expr& e, const std::function<int(const std::string&)>& slot);
+void compile_lanes(Instance::Impl& impl);               // compile.cpp
+[[noreturn]] void refuse(const std::string& message, const std::string& remedy);      // Error(plan, V1)
+
+inline int64_t wrap(int64_t value, int64_t modulus) {
+  if (static_cast<uint64_t>(value) < static_cast<uint64_t>(modulus)) return value;
+  const int64_t rest = value % modulus;
+  return rest < 0 ? rest + modulus : rest;
+}
+
+}  // namespace weft::plan
