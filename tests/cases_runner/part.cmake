@@ -1,0 +1,5 @@
+weft_test_program(test_cases cases_runner weft_api)
+if(TARGET test_cases AND TARGET weft)
+  add_dependencies(test_cases weft)
+  target_compile_definitions(test_cases PRIVATE WEFT_COMMAND="$<TARGET_FILE:weft>")
+endif()
