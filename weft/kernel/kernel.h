@@ -12,7 +12,8 @@
 //     kernel squares: w, u -> q
 //       q = sum(w * w + u * u)          # fold: the coarser cell of the step's `+q[c]` target says over what
 //     kernel mm(rows, cols): x, w -> y
-//       y = matmul(x, w)                # tile: rows, cols are launch scalars; batch too where given
+//       y = matmul(x, w)                # tile: w is [rows, cols], or [batch, rows, cols] where batch is a scalar too;
+//                                       # x has as many rows as the step's elements make: count / cols (/ batch)
 // Types are not written: they follow from the operands by rules D1, D2, D4, D5 (expr/body.h).
 #pragma once
 
@@ -74,7 +75,8 @@ enum class Alignment : uint8_t {
 struct Typed {
   const Kernel* kernel = nullptr;
   std::vector<Dtype> inputs, scalars, outputs;  // outputs: dtype of the value as named (rounded), one per kernel output
-  expr::Body body;                      // pointwise and fold: the maps, and the folded expressions as assignments
+  expr::Body body;                      // pointwise and fold: the maps, and the folded expressions as assignments; its
+                                        // scalars are the kernel's, then `ranks`; its outputs the kernel's, in order
   std::vector<int> fold_of_output;      // per output: index into body.outputs of the folded value, or -1 (pointwise)
   std::vector<Reduction> fold_reduction;
 };
@@ -87,7 +89,7 @@ struct Run {                            // a run of elements that are contiguous
   std::span<void* const> outputs;       // pointwise: count elements of outputs[k]; fold: one accumulator (f64 or i64), combined into
   int64_t count = 0;
   int64_t position = 0;                 // of the first element in the whole value (row-major index), for rand and index
-  std::span<const expr::ScalarValue> scalars;
+  std::span<const expr::ScalarValue> scalars;   // one per kernel.scalars, then `ranks`
 };
 class Evaluator {                       // built once per Typed, used by the interpreter and by hosts without a compiler
  public:
@@ -101,6 +103,24 @@ class Evaluator {                       // built once per Typed, used by the int
   std::unique_ptr<Impl> impl_;
 };
 Dtype accumulator_dtype(Dtype folded);  // of a fold's partials: f64 for floats, i64 / u64 for integers and bool
+
+// The partial reduction of one run, in a tree that does not depend on how wide vectors are: element i of the run goes to
+// lane i % 32, each lane in order; then the upper half of the lanes is combined into the lower, five times. Generated
+// code does the same.
+class FoldLanes {
+ public:
+  static constexpr int64_t lanes = 32;
+  FoldLanes(Reduction reduction, Dtype folded);
+  // The next elements of the run; every call but the last has a multiple of `lanes`.
+  void add(Dtype dtype, const void* values, int64_t count);
+  // cell = combine(cell, partial), the cell converted to the accumulator's dtype and back.
+  void finish(Dtype cell_dtype, void* cell);
+
+ private:
+  Reduction reduction_;
+  Dtype accumulator_;
+  alignas(64) char partial_[lanes * 8];
+};
 
 // ---- work
 struct Work { double bytes_read = 0, bytes_written = 0, flops = 0; };    // per element of the step (tile: per call, see tile.h)

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "weft/expr/functions_impl.h"
 #include "weft/kernel/kernel.h"
 
 namespace weft::kernel {
@@ -38,10 +39,10 @@ template <typename Bits, float (*widen)(Bits), Bits (*narrow)(float)> struct Nar
   static float load(Bits x) { return widen(x); }
   static Bits store(float x) { return narrow(x); }
 };
-using F16 = Narrow<uint16_t, f16_to_f32, f32_to_f16>;
-using BF16 = Narrow<uint16_t, bf16_to_f32, f32_to_bf16>;
-using F8E4 = Narrow<uint8_t, f8e4m3_to_f32, f32_to_f8e4m3>;
-using F8E5 = Narrow<uint8_t, f8e5m2_to_f32, f32_to_f8e5m2>;
+using F16 = Narrow<uint16_t, wm::from_f16, wm::to_f16>;
+using BF16 = Narrow<uint16_t, wm::from_bf16, wm::to_bf16>;
+using F8E4 = Narrow<uint8_t, wm::from_f8e4m3, wm::to_f8e4m3>;
+using F8E5 = Narrow<uint8_t, wm::from_f8e5m2, wm::to_f8e5m2>;
 
 template <typename T, typename U> T plus(T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }
 template <typename T, typename U> T times(T a, T b) { return static_cast<T>(static_cast<U>(a) * static_cast<U>(b)); }

@@ -7,3 +7,5 @@ if(TARGET DNNL::dnnl AND WEFT_GOMP)
   target_link_libraries(weft_kernel PUBLIC DNNL::dnnl ${WEFT_GOMP})
 endif()
 target_link_libraries(weft_kernel PUBLIC Threads::Threads)
+# Loops over expr's element functions become vector code; no bit changes.
+target_compile_options(weft_kernel PRIVATE -fno-math-errno -fno-trapping-math)

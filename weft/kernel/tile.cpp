@@ -146,6 +146,12 @@ void matmul_plain(const MatmulArgs& args) {
   }
 }
 
+Work matmul_work(const MatmulArgs& a) {
+  const double bytes = static_cast<double>(size_bytes(a.dtype)), rows = static_cast<double>(a.batch) * a.rows;
+  const double w = static_cast<double>(a.w_batched ? a.batch : 1) * a.inner * a.cols;
+  return {(rows * a.inner + w) * bytes, rows * a.cols * bytes, 2 * rows * a.inner * a.cols};
+}
+
 std::string_view matmul_backend(Dtype dtype) {
   if (onednn_has(dtype)) return "onednn";
   return is_narrow_float(dtype) && onednn_has(Dtype::f32) ? "converted" : "plain";

@@ -20,6 +20,7 @@ struct MatmulArgs {
 };
 void matmul(const MatmulArgs& args);            // the fastest there is for the dtype
 void matmul_plain(const MatmulArgs& args);      // the oracle
+Work matmul_work(const MatmulArgs& args);        // of the whole product: every operand read once, y written once
 std::string_view matmul_backend(Dtype dtype);   // "onednn", "converted", "plain": what matmul() would use
 
 }  // namespace weft::kernel
