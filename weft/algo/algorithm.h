@@ -21,7 +21,11 @@ std::string_view name(Collective collective);
 enum class Owner : uint8_t { part, root, everyone };     // part r on rank r; all on rank root; every rank has every part
 
 struct ScatterSite {                                     // the reducing half
+  Collective collective = Collective::all_reduce;        // or reduce_scatter, reduce: decides who owns the result
   plan::Id buffer, space;                                // contributions: one per rank
+  std::string dtype;                                     // of the contributions (for scratch)
+  plan::Parts all;                                       // the whole value, where an owner has it all; null: part 0
+  plan::Id joint = "fin";                                // label of the joint step (suffix included)
   plan::Id family;                                       // "" = the lane's own
   kernel::Reduction reduction = kernel::Reduction::sum;
   std::string wire;                                      // dtype on the wire, "" = as it is
@@ -31,6 +35,9 @@ struct ScatterSite {                                     // the reducing half
   std::string suffix;                                    // appended to labels, to keep them unique in a lane
 };
 struct GatherSite {                                      // the spreading half; the joint step makes the value
+  Collective collective = Collective::all_reduce;        // or all_gather, broadcast
+  plan::Parts all;
+  plan::Id joint = "own";
   std::vector<plan::Id> homes;                           // buffers that get it (on every rank)
   plan::Id space, family;
   std::string wire;
@@ -44,9 +51,9 @@ struct Half {
   Owner owner = Owner::part;
   plan::Body before;                                     // blocks before the loop, in the same lane (`ready:`)
   plan::Body head;                                       // in the loop, before the joint (feed, red)
-  plan::Step joint;                                      // reduced, targets and after are filled in; label "fin" or "own"
+  plan::Step joint;                                      // reduced, targets and after are filled in
   plan::Body tail;                                       // in the loop, behind the joint (fwd, last)
-  plan::Body behind;                                     // blocks behind the loop (`done:`)
+  plan::Body behind;                                     // blocks behind the loop (`done:`): then the value is complete here
   std::vector<plan::Lane> lanes;                         // further lanes (chain down, tree down)
   expr::Expr guard;                                      // the joint runs only where this holds (root); null: everywhere
   std::vector<plan::Let> lets;
@@ -74,6 +81,9 @@ class Algorithm {
 const std::vector<const Algorithm*>& algorithms();
 const Algorithm* find_algorithm(std::string_view name);
 
+// The link family that the gathering half of a joined collective takes: "" where it shares the reducing half's (ring).
+plan::Id own_gather_family(const Algorithm& algorithm);
+
 struct PlanRequest {
   Collective collective = Collective::all_reduce;
   kernel::Reduction reduction = kernel::Reduction::sum;
@@ -84,6 +94,19 @@ struct PlanRequest {
   int root = 0;
   int64_t grain = 16;
 };
+// Two halves around one joint step, as pieces of a lane. `step` comes with kernel, other sources and targets filled in
+// (the targets of the gathers' joints included), `more` are steps right behind it. Duplicates between halves (`ready`)
+// appear once.
+struct Joined {
+  plan::Body before, loop, behind;                       // loop: the body of `loop SPACE slices K:`
+  std::vector<plan::Lane> lanes;
+  std::vector<plan::Let> lets;
+  std::vector<plan::Family> families;
+  std::vector<plan::Id> mapped;
+  std::vector<plan::Buffer> scratch;
+};
+Joined join(const Half* scatter, const std::vector<Half>& gathers, plan::Step step, plan::Body more = {});
+
 // A complete, verified-by-tests plan: buffers x -> y, y alias x, posts stated.
 plan::Plan make_plan(const Algorithm& algorithm, const PlanRequest& request);
 

@@ -1,0 +1,99 @@
+// Direct two-shot over mapped memory: rank r reads part r of every peer's contribution, folds them in rank order, and
+// writes the result into every peer's memory. No message, no copy, one pass: each byte crosses between ranks once.
+//
+// `ready` says that a rank's buffers may be read and written in this launch, `done` waits until all peers have done so;
+// both are one word a peer. One memory domain only (shared memory, NVLink). Broadcast is pulled: all ranks copy from the
+// root at once, chunk by chunk behind it, because one rank's stores to all the others would be the bottleneck.
+#include "weft/algo/build.h"
+
+namespace weft::algo {
+namespace {
+
+using namespace plan;
+
+class Direct : public Algorithm {
+ public:
+  std::string_view name() const override { return "direct"; }
+  Order order() const override { return Order::rank; }
+  Round round() const override { return Round::once; }
+  bool needs_mapped() const override { return true; }
+  bool supports(Collective) const override { return true; }
+  Owner owner(Collective c) const override { return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part; }
+
+  Half scatter(const ScatterSite& site) const override {
+    Half half = handshake(site.suffix, site.joint);
+    half.mapped = {site.buffer};
+    half.joint.reduction = site.reduction;
+    half.joint.reduced = {slice_at(site.buffer, everyone(), part("r"))};
+    if (site.collective == Collective::reduce) at_root(half, site);
+    return half;
+  }
+
+  Half gather(const GatherSite& site) const override {
+    if (site.collective == Collective::broadcast) return pull(site);
+    Half half = handshake(site.suffix, site.joint);
+    half.mapped = site.homes;
+    for (const Id& home : site.homes) half.joint.targets.push_back(slice_at(home, everyone(), part("r")));
+    return half;
+  }
+
+  // Bytes that a rank moves between ranks: reads of peers' memory and writes to it. There are no messages.
+  Cost cost(Collective collective, int ranks, double bytes) const override {
+    if (ranks == 1) return {0, 0, 0};
+    const double others = ranks - 1;
+    switch (collective) {
+      case Collective::all_reduce: return {2 * others / ranks * bytes, 0, 2};
+      case Collective::reduce: return {others * bytes, 0, 2};
+      case Collective::broadcast: return {bytes, 0, 2};
+      default: return {others / ranks * bytes, 0, 2};
+    }
+  }
+
+ private:
+  // ready; ... joint after ready@0..n ...; done after fin@0..n.
+  static Half handshake(const Id& suffix, const Id& joint) {
+    Half half;
+    const Id ready = "ready" + suffix;
+    half.before = {wait(ready, {})};
+    half.joint.label = joint;
+    half.joint.after = {after(ready, everyone())};
+    half.behind = {wait("done" + suffix, {after(joint, everyone())})};
+    return half;
+  }
+
+  // The others wait in the loop: without a step in it, `ready` and `done` would be one block, and a peer that waits for
+  // `ready` waits until its block is left.
+  static void at_root(Half& half, const ScatterSite& site) {
+    half.owner = Owner::root;
+    half.guard = same(number("r"), site.root);
+    half.joint.reduced = {slice_at(site.buffer, everyone(), whole(site.all))};
+    half.head = {when(other(number("r"), site.root), {wait("done" + site.suffix, {after(site.joint, Peers{site.root, nullptr})})})};
+    half.behind.clear();
+  }
+
+  static Half pull(const GatherSite& site) {
+    Half half;
+    const Expr elsewhere = other(number("r"), site.root), root = same(number("r"), site.root);
+    const Parts all = whole(site.all);
+    const Id last = "last" + site.suffix;
+    half.owner = Owner::root;
+    half.guard = root;
+    half.mapped = {site.homes.front()};
+    half.joint.label = site.joint;
+    half.joint.targets = slices(site.homes, all);
+    Step step = copy(last, slice_at(site.homes.front(), {site.root, nullptr}, all), slices(site.homes, all));
+    step.after = {after(site.joint, Peers{site.root, nullptr})};
+    half.tail = {when(elsewhere, {step})};
+    half.behind = {when(root, {wait("done" + site.suffix, {after(last, everyone())})})};
+    return half;
+  }
+};
+
+}  // namespace
+
+const Algorithm& direct() {
+  static const Direct algorithm;
+  return algorithm;
+}
+
+}  // namespace weft::algo

@@ -1,0 +1,27 @@
+#include "weft/algo/registry.h"
+
+namespace weft::algo {
+
+std::string_view name(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce: return "all_reduce";
+    case Collective::reduce_scatter: return "reduce_scatter";
+    case Collective::all_gather: return "all_gather";
+    case Collective::broadcast: return "broadcast";
+    case Collective::reduce: return "reduce";
+  }
+  return "";
+}
+
+const std::vector<const Algorithm*>& algorithms() {
+  static const std::vector<const Algorithm*> list = {&pairwise(), &direct(), &oneshot(), &mesh(), &ring(), &chain(), &gather_all()};
+  return list;
+}
+
+const Algorithm* find_algorithm(std::string_view name) {
+  for (const Algorithm* algorithm : algorithms())
+    if (algorithm->name() == name) return algorithm;
+  return nullptr;
+}
+
+}  // namespace weft::algo
