@@ -1,0 +1,56 @@
+// Step shape -> C++ text.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "weft/expr/body.h"
+#include "weft/kernel/step.h"
+
+namespace weft::codegen {
+
+// A launch constant: computed in f64 (i64) by the host, rounded to `dtype`, laid at `offset` of the hoisted block.
+struct HoistedField {
+  std::string name;
+  expr::Expr value;
+  Dtype dtype;
+  int64_t offset_bytes = 0;
+};
+
+struct StepSource {
+  std::string text;                     // defines extern "C" void FUNCTION(const Args*, const void*); what a person reads
+  std::string preamble;                 // what stands before it in the compiled file: element functions, stores, folds
+  std::string function;
+  std::vector<HoistedField> hoisted;
+  int64_t hoisted_bytes = 0;
+};
+
+// A body whose element names are distinct C++ names, safe beside everything a generated file declares: every assignment
+// gets a name of its own (a second `a` is `a_2`), outputs follow. Scalars keep their names.
+expr::Body with_c_names(const expr::Body& body);
+
+// Hands out C++ identifiers: the wish, or the wish with a number.
+class Names {
+ public:
+  Names();                              // keywords and what generated files declare are taken
+  std::string take(const std::string& wish);
+
+ private:
+  std::set<std::string> taken_;
+};
+
+// Not for tiles.
+StepSource emit(const kernel::TypedStep& step);
+
+// ---- pieces, shared with later back ends
+std::string memory_type(Dtype dtype);                                   // "uint16_t" for f16
+std::string value_type(Dtype dtype);                                    // "float" for f16: what arithmetic is done in
+std::string load_text(Dtype dtype, const std::string& memory);          // the value of what lies in memory
+std::string store_text(Dtype value, Dtype memory, const std::string& x);        // what lies in memory for a value; rounds once
+std::string convert_text(Dtype from, Dtype to, const std::string& x);   // value to value, rounded to `to`
+std::string combine_text(kernel::Reduction reduction, Dtype dtype, const std::string& a, const std::string& b);
+struct PreludeParts { bool pairs = false, streams = false, folds = false; };
+std::string preamble_text(const PreludeParts& parts);                   // expr's functions and codegen/prelude_impl.h
+
+}  // namespace weft::codegen

@@ -1,0 +1,99 @@
+// ---- what every generated step shares (codegen/prelude_impl.h; sections are left out where they are not used)
+
+#if defined(__clang__)
+#define WEFT_EACH_ALONE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define WEFT_EACH_ALONE _Pragma("GCC ivdep")
+#endif
+// Elements do not depend on one another: a target is a source exactly, in place, or lies elsewhere.
+
+namespace {
+
+struct Args {
+  const void* const* sources;
+  void* const* targets;
+  int64_t count;                        // elements of this run
+  int64_t position;                     // of its first element in the whole value
+  const void* hoisted;
+};
+
+//@ pair
+struct f64x2 { double a, b; };
+#define WEFT_PAIR(NAME, EXPR) \
+  WEFT_FN double NAME##_one(double x, double y) { return EXPR; } \
+  WEFT_FN f64x2 NAME(f64x2 x, f64x2 y) { return {NAME##_one(x.a, y.a), NAME##_one(x.b, y.b)}; }
+WEFT_PAIR(pair_sum, x + y)
+WEFT_PAIR(pair_prod, x * y)
+WEFT_PAIR(pair_min, wm::min(x, y))
+WEFT_PAIR(pair_max, wm::max(x, y))
+WEFT_PAIR(pair_logical_and, static_cast<double>(x != 0 && y != 0))
+WEFT_PAIR(pair_logical_or, static_cast<double>(x != 0 || y != 0))
+
+//@ stream
+// ---- stores around the caches: whole lines, for data that nobody reads soon
+#if defined(__clang__)
+typedef float Line __attribute__((vector_size(64)));
+WEFT_FN void stream_line(void* to, const void* from) { __builtin_nontemporal_store(*static_cast<const Line*>(from), static_cast<Line*>(to)); }
+#elif defined(__AVX512F__)
+typedef float Line __attribute__((vector_size(64)));
+WEFT_FN void stream_line(void* to, const void* from) { __builtin_ia32_movntps512(static_cast<float*>(to), *static_cast<const Line*>(from)); }
+#elif defined(__AVX__)
+typedef float Line __attribute__((vector_size(32)));
+WEFT_FN void stream_line(void* to, const void* from) {
+  __builtin_ia32_movntps256(static_cast<float*>(to), static_cast<const Line*>(from)[0]);
+  __builtin_ia32_movntps256(static_cast<float*>(to) + 8, static_cast<const Line*>(from)[1]);
+}
+#elif defined(__SSE2__)
+typedef float Line __attribute__((vector_size(16)));
+WEFT_FN void stream_line(void* to, const void* from) {
+  for (int i = 0; i < 4; i++) __builtin_ia32_movntps(static_cast<float*>(to) + 4 * i, static_cast<const Line*>(from)[i]);
+}
+#else
+WEFT_FN void stream_line(void* to, const void* from) { __builtin_memcpy(to, from, 64); }
+#endif
+
+WEFT_FN bool on_line(const void* at) { return reinterpret_cast<uintptr_t>(at) % 64 == 0; }
+
+// One block: whole lines where the target begins on a line, plain stores elsewhere.
+template <int64_t block, class T> WEFT_FN void stream(T* to, const T* from, int64_t count) {
+  constexpr int64_t line = 64 / sizeof(T);
+  if (count == block && on_line(to)) {
+    for (int64_t j = 0; j < block; j += line) stream_line(to + j, from + j);
+  } else if (on_line(to)) {
+    int64_t j = 0;
+    for (; j + line <= count; j += line) stream_line(to + j, from + j);
+    for (; j < count; j++) to[j] = from[j];
+  } else {
+    for (int64_t j = 0; j < count; j++) to[j] = from[j];
+  }
+}
+
+// Elements in front of the first whole line, at most `count`.
+template <class T> WEFT_FN int64_t before_line(const T* to, int64_t count) {
+  const int64_t head = static_cast<int64_t>((64 - reinterpret_cast<uintptr_t>(to) % 64) % 64 / sizeof(T));
+  return head < count ? head : count;
+}
+
+WEFT_FN void stream_end() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+//@ fold
+// ---- folds: element i of a run goes to lane i % 32, then the upper half of the lanes into the lower, five times
+template <class T, class Combine> struct Lanes {
+  alignas(64) T lane[32];
+  WEFT_FN void begin(Lanes& l, T identity) { for (int j = 0; j < 32; j++) l.lane[j] = identity; }
+  WEFT_FN void add(Lanes& l, const T* values, int64_t count) {
+    int64_t i = 0;
+    for (; i + 32 <= count; i += 32)
+      for (int j = 0; j < 32; j++) l.lane[j] = Combine::of(l.lane[j], values[i + j]);
+    for (int j = 0; i + j < count; j++) l.lane[j] = Combine::of(l.lane[j], values[i + j]);
+  }
+  WEFT_FN T end(Lanes& l, T cell) {
+    for (int half = 16; half > 0; half /= 2)
+      for (int j = 0; j < half; j++) l.lane[j] = Combine::of(l.lane[j], l.lane[j + half]);
+    return Combine::of(cell, l.lane[0]);
+  }
+};
