@@ -17,7 +17,8 @@ struct Function {
   std::string_view name;      // sqrt rsqrt exp log tanh sigmoid relu gelu silu abs min max select pow ...
   int arity;
   bool float_only;
-  double ulp_f32, ulp_f64;    // stated bound, tested exhaustively for f32 (every bit pattern under the slow label)
+  double ulp_f32, ulp_f64;    // stated bound, tested exhaustively for f32 (every bit pattern under WEFT_SLOW=1)
+  int flops;                  // operations an element, for predictions
 };
 
 const std::vector<Function>& functions();
