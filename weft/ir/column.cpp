@@ -1,0 +1,264 @@
+// One node of the tree after the other, each over all elements, in f64 or 64-bit integers.
+//
+// The functions are those of the C library and not those of expr/: an oracle that shared the polynomials it is to
+// check would agree with their mistakes. Integers are exact and wrap at 64 bits; division floors and by zero gives 0.
+#include "weft/ir/column.h"
+
+#include <cmath>
+
+#include "weft/expr/philox.h"
+
+namespace weft::ir {
+namespace {
+
+using expr::Expr;
+using expr::Op;
+
+uint64_t bits(int64_t x) { return static_cast<uint64_t>(x); }
+
+template <typename F> Column reals(const Column& a, const Column& b, F f) {
+  Column out;
+  out.uniform = a.uniform && b.uniform;
+  const int64_t n = a.uniform ? b.size() : a.size();
+  out.f.resize(static_cast<size_t>(n));
+  for (int64_t k = 0; k < n; ++k) out.f[static_cast<size_t>(k)] = f(a.real(k), b.real(k));
+  return out;
+}
+
+template <typename F> Column wholes(const Column& a, const Column& b, F f) {
+  Column out;
+  out.is_float = false;
+  out.is_unsigned = a.is_unsigned || b.is_unsigned;
+  out.uniform = a.uniform && b.uniform;
+  const int64_t n = a.uniform ? b.size() : a.size();
+  out.i.resize(static_cast<size_t>(n));
+  for (int64_t k = 0; k < n; ++k) out.i[static_cast<size_t>(k)] = static_cast<int64_t>(f(a.whole(k), b.whole(k)));
+  return out;
+}
+
+template <typename F> Column truths(const Column& a, const Column& b, F f) {
+  Column out;
+  out.is_float = false;
+  out.uniform = a.uniform && b.uniform;
+  const int64_t n = a.uniform ? b.size() : a.size();
+  out.i.resize(static_cast<size_t>(n));
+  const bool exact = !a.is_float && !b.is_float, no_sign = a.is_unsigned || b.is_unsigned;
+  for (int64_t k = 0; k < n; ++k) {
+    const bool holds = !exact ? f(a.real(k), b.real(k)) : no_sign ? f(bits(a.whole(k)), bits(b.whole(k))) : f(a.whole(k), b.whole(k));
+    out.i[static_cast<size_t>(k)] = holds;
+  }
+  return out;
+}
+
+int64_t floor_divide(int64_t a, int64_t b, bool no_sign) {
+  if (b == 0) return 0;
+  if (no_sign) return static_cast<int64_t>(bits(a) / bits(b));
+  if (b == -1) return static_cast<int64_t>(0 - bits(a));
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+int64_t integer_power(int64_t base, int64_t exponent, bool no_sign) {
+  if (exponent < 0 && !no_sign) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  uint64_t result = 1, square = bits(base);
+  for (uint64_t e = bits(exponent); e; e >>= 1, square *= square)
+    if (e & 1) result *= square;
+  return static_cast<int64_t>(result);
+}
+
+Column arithmetic(Op op, const Column& a, const Column& b) {
+  const bool exact = !a.is_float && !b.is_float, no_sign = a.is_unsigned || b.is_unsigned;
+  switch (op) {
+    case Op::add: return exact ? wholes(a, b, [](int64_t x, int64_t y) { return bits(x) + bits(y); }) : reals(a, b, [](double x, double y) { return x + y; });
+    case Op::sub: return exact ? wholes(a, b, [](int64_t x, int64_t y) { return bits(x) - bits(y); }) : reals(a, b, [](double x, double y) { return x - y; });
+    case Op::mul: return exact ? wholes(a, b, [](int64_t x, int64_t y) { return bits(x) * bits(y); }) : reals(a, b, [](double x, double y) { return x * y; });
+    case Op::div: return exact ? wholes(a, b, [=](int64_t x, int64_t y) { return floor_divide(x, y, no_sign); }) : reals(a, b, [](double x, double y) { return x / y; });
+    case Op::pow: return exact ? wholes(a, b, [=](int64_t x, int64_t y) { return integer_power(x, y, no_sign); }) : reals(a, b, [](double x, double y) { return std::pow(x, y); });
+    case Op::mod:
+      if (exact) return wholes(a, b, [=](int64_t x, int64_t y) { return y == 0 ? 0 : static_cast<int64_t>(bits(x) - bits(y) * bits(floor_divide(x, y, no_sign))); });
+      return reals(a, b, [](double x, double y) { return x - y * std::floor(x / y); });
+    default: break;
+  }
+  WEFT_CHECK(false, "operator {} is not one of programs", static_cast<int>(op));
+  return {};
+}
+
+Column comparison(Op op, const Column& a, const Column& b) {
+  switch (op) {
+    case Op::lt: return truths(a, b, [](auto x, auto y) { return x < y; });
+    case Op::gt: return truths(a, b, [](auto x, auto y) { return x > y; });
+    case Op::le: return truths(a, b, [](auto x, auto y) { return x <= y; });
+    case Op::ge: return truths(a, b, [](auto x, auto y) { return x >= y; });
+    case Op::eq: return truths(a, b, [](auto x, auto y) { return x == y; });
+    case Op::ne: return truths(a, b, [](auto x, auto y) { return x != y; });
+    case Op::and_: return truths(a, b, [](auto x, auto y) { return x != 0 && y != 0; });
+    default: return truths(a, b, [](auto x, auto y) { return x != 0 || y != 0; });
+  }
+}
+
+struct RealFunction { const char* name; double (*f)(double); };
+const RealFunction real_functions[] = {
+    {"sqrt", [](double x) { return std::sqrt(x); }},
+    {"rsqrt", [](double x) { return 1 / std::sqrt(x); }},
+    {"exp", [](double x) { return std::exp(x); }},
+    {"log", [](double x) { return std::log(x); }},
+    {"tanh", [](double x) { return std::tanh(x); }},
+    {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
+    {"relu", [](double x) { return x > 0 ? x : (std::isnan(x) ? x : 0.0); }},
+    {"gelu", [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
+    {"silu", [](double x) { return x / (1 + std::exp(-x)); }},
+    {"abs", [](double x) { return std::fabs(x); }},
+};
+
+Column larger(const Column& a, const Column& b, bool want_larger) {
+  const bool no_sign = a.is_unsigned || b.is_unsigned;
+  if (!a.is_float && !b.is_float)
+    return wholes(a, b, [=](int64_t x, int64_t y) { return ((no_sign ? bits(x) > bits(y) : x > y) == want_larger) ? x : y; });
+  return reals(a, b, [=](double x, double y) {
+    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) ? x : y;
+    return (x > y) == want_larger ? x : y;
+  });
+}
+
+Column chosen(const Column& c, const Column& a, const Column& b) {
+  Column out;
+  out.is_float = a.is_float || b.is_float;
+  out.is_unsigned = a.is_unsigned || b.is_unsigned;
+  out.uniform = c.uniform && a.uniform && b.uniform;
+  const int64_t n = !c.uniform ? c.size() : !a.uniform ? a.size() : b.size();
+  for (int64_t k = 0; k < n; ++k) {
+    const Column& from = c.real(k) != 0 ? a : b;
+    if (out.is_float) out.f.push_back(from.real(k));
+    else out.i.push_back(from.whole(k));
+  }
+  return out;
+}
+
+Column cast(Dtype dtype, const Column& a, bool round) {
+  Column out;
+  out.uniform = a.uniform;
+  out.is_float = is_float(dtype);
+  out.is_unsigned = is_integer(dtype) && !is_signed(dtype);
+  for (int64_t k = 0; k < a.size(); ++k) {
+    if (out.is_float) out.f.push_back(round ? round_to(dtype, a.real(k)) : a.real(k));
+    else if (dtype == Dtype::boolean) out.i.push_back(a.real(k) != 0);
+    else out.i.push_back(a.is_float ? truncate_to(dtype, a.f[static_cast<size_t>(k)]) : wrap_to(dtype, a.i[static_cast<size_t>(k)]));
+  }
+  return out;
+}
+
+class Evaluator {
+ public:
+  explicit Evaluator(const Leaves& leaves) : leaves_(leaves) {}
+
+  Column value(const Expr& e) const {
+    switch (e->op) {
+      case Op::integer: return uniform_column({true, e->integer, 0});
+      case Op::number: return uniform_column({false, 0, e->number});
+      case Op::name: return leaves_.operand(e->name);
+      case Op::neg: return negated(value(e->args[0]));
+      case Op::not_: return comparison(Op::eq, value(e->args[0]), uniform_column({true, 0, 0}));
+      case Op::call: return function(e);
+      default: break;
+    }
+    const Column a = value(e->args[0]), b = value(e->args[1]);
+    return e->op >= Op::lt && e->op <= Op::or_ ? comparison(e->op, a, b) : arithmetic(e->op, a, b);
+  }
+
+ private:
+  static Column negated(const Column& a) {
+    if (!a.is_float) return arithmetic(Op::sub, uniform_column({true, 0, 0}), a);
+    return reals(a, a, [](double x, double) { return -x; });
+  }
+
+  Column function(const Expr& e) const {
+    if (e->name == "rand") return random(e);
+    if (e->name == "index") return leaves_.index(e->args.at(0)->integer);
+    std::vector<Column> a;
+    for (const Expr& arg : e->args) a.push_back(value(arg));
+    if (const auto dtype = parse_dtype(e->name); dtype && a.size() == 1) return cast(*dtype, a[0], leaves_.round_casts);
+    if (e->name == "select" && a.size() == 3) return chosen(a[0], a[1], a[2]);
+    if ((e->name == "min" || e->name == "max") && a.size() == 2) return larger(a[0], a[1], e->name == "max");
+    if (e->name == "pow" && a.size() == 2) return arithmetic(Op::pow, a[0], a[1]);
+    if (a.size() == 1 && !a[0].is_float && e->name == "abs") return a[0].is_unsigned ? a[0] : larger(a[0], negated(a[0]), true);
+    if (a.size() == 1 && !a[0].is_float && e->name == "relu") return larger(a[0], uniform_column({true, 0, 0}), true);
+    for (const RealFunction& known : real_functions)
+      if (a.size() == 1 && e->name == known.name) return reals(a[0], a[0], [&](double x, double) { return known.f(x); });
+    throw Error(ErrorKind::unsupported, fmt::format("the reference evaluator does not know {} of {} operands", e->name, a.size()), "functions are listed by `weft ops`");
+  }
+
+  Column random(const Expr& e) const {
+    const Column seed = value(e->args.at(0)), stream = value(e->args.at(1)), at = leaves_.positions();
+    WEFT_CHECK(!seed.is_float && seed.uniform && !stream.is_float && stream.uniform, "rand takes integers that are known at launch");
+    Column out;
+    for (const int64_t position : at.i) out.f.push_back(expr::uniform(bits(seed.i[0]), static_cast<uint32_t>(stream.i[0]), bits(position)));
+    return out;
+  }
+
+  const Leaves& leaves_;
+};
+
+}  // namespace
+
+double Column::real(int64_t at) const {
+  const auto k = static_cast<size_t>(uniform ? 0 : at);
+  if (is_float) return f[k];
+  return is_unsigned ? static_cast<double>(bits(i[k])) : static_cast<double>(i[k]);
+}
+
+int64_t Column::whole(int64_t at) const { return i[static_cast<size_t>(uniform ? 0 : at)]; }
+
+Column uniform_column(const expr::ScalarValue& value) {
+  Column out;
+  out.uniform = true;
+  out.is_float = !value.is_integer;
+  if (value.is_integer) out.i = {value.integer};
+  else out.f = {value.number};
+  return out;
+}
+
+Column column_of(const Tensor& tensor) {
+  Column out;
+  out.is_float = is_float(tensor.dtype);
+  out.is_unsigned = is_integer(tensor.dtype) && !is_signed(tensor.dtype);
+  out.f = tensor.f;
+  out.i = tensor.i;
+  return out;
+}
+
+Tensor tensor_of(const Column& column, Dtype dtype, std::vector<int64_t> shape) {
+  Tensor out;
+  out.dtype = dtype;
+  int64_t n = 1;
+  for (const int64_t extent : shape) n *= extent;
+  out.shape = std::move(shape);
+  for (int64_t k = 0; k < n; ++k) {
+    if (is_float(dtype)) out.f.push_back(column.real(k));
+    else if (dtype == Dtype::boolean) out.i.push_back(column.real(k) != 0);
+    else out.i.push_back(column.is_float ? truncate_to(dtype, column.real(k)) : wrap_to(dtype, column.whole(k)));
+  }
+  return out;
+}
+
+double round_to(Dtype dtype, double value) {
+  if (dtype == Dtype::f64) return value;
+  unsigned char memory[16] = {};
+  store_f64(dtype, memory, value);
+  return load_f64(dtype, memory);
+}
+
+int64_t wrap_to(Dtype dtype, int64_t value) {
+  if (size_bytes(dtype) == 8) return value;
+  unsigned char memory[16] = {};
+  store_i64(dtype, memory, value);
+  return load_i64(dtype, memory);
+}
+
+int64_t truncate_to(Dtype dtype, double value) {
+  unsigned char memory[16] = {};
+  store_f64(dtype, memory, value);
+  return load_i64(dtype, memory);
+}
+
+Column evaluate_expression(const Expr& e, const Leaves& leaves) { return Evaluator(leaves).value(e); }
+
+}  // namespace weft::ir
