@@ -34,11 +34,15 @@ class Rewrite {                                                    // one file e
   virtual Bits bits(const ir::Program&, const Args&) const = 0;
 };
 const std::vector<const Rewrite*>& rewrites();
+const Rewrite* find_rewrite(std::string_view name);                // null: there is none
 // check, apply, canonical, infer. Throws Error(user) on refusal; `program` is never half changed.
 ir::Program apply(const ir::Program& program, std::string_view directive, const Args& args);
 ir::Program canonical(const ir::Program& program);                 // N1 N2 N3
 // The user's program again: blocks, suffixes, gathers of .s and all_reduces of .p removed, scatters all_reduces again.
 ir::Program erase(const ir::Program& scheduled);
+// Is `scheduled` a schedule of `naive`? Throws Error(user): E1 erased it is another program, E2 a value of the user's has
+// another type (states stored in parts aside), E3 an x.s that is no slice or an x.p that is not pending. erase.cpp.
+void check_scheduled(const ir::Program& naive, const ir::Program& scheduled);
 
 // ---- launch configuration
 struct LaunchConfig {                                              // one `launch` line; unset: the chooser decides
@@ -57,7 +61,8 @@ struct Schedule {
   std::vector<LaunchConfig> launches;
 };
 Schedule parse_schedule(std::string_view text);                    // F0, F1 errors as in programs
-std::string print(const Schedule& schedule);
+std::string print(const Schedule& schedule);                        // canonical
+std::string one_line(const Schedule& schedule);                     // "split a; reorder m1 v1; fuse f: ..." for tables
 
 ir::Program replay(const ir::Program& naive, const Schedule& schedule);      // checked: inference and erase-and-compare
 Schedule derive(const ir::Program& naive, const ir::Program& scheduled, std::string name = "s");
@@ -71,10 +76,16 @@ struct EnumerateOptions {
   bool loose_numerics = false;                                     // commute, narrow
   std::vector<int> dims = {};                                      // dimensions to cut; empty: all that exist
   int max_candidates = 4096;
+  bool count_dropped = false;                                      // let Space::schedules count those of dropped layouts too
   uint64_t sample_dropped_seed = 0; int sample_dropped = 0;        // also return so many of the pruned ones, marked
 };
 struct Candidate { Schedule schedule; ir::Program program; bool dropped = false; bool plain = false; };
-struct Space { std::vector<Candidate> candidates; int64_t layouts = 0, layouts_kept = 0, schedules = 0, schedules_kept = 0; };
+// Schedules count overlaps too (each linked pair overlapped or not), which are not generated while nothing lowers them.
+struct Space {
+  std::vector<Candidate> candidates;
+  int64_t layouts = 0, layouts_kept = 0, schedules = 0, schedules_kept = 0;
+  bool truncated = false;                                          // too many layouts or candidates: not all are here
+};
 // The first candidate is always the plain schedule: nothing split, computations pre-fused into maximal convex groups.
 Space enumerate(const ir::Program& naive, const EnumerateOptions& options = {});
 ir::Program prefuse(const ir::Program& program);                   // maximal convex groups of computations

@@ -1,0 +1,105 @@
+// The space of schedules: layouts, then groups.
+//
+// Overlaps are counted (each producer and consumer that could run at once doubles the schedules) but not generated while
+// nothing lowers them. What dominance drops is not forgotten: a sample can be asked for, so that a tuner can say whether
+// pruning ever cost something.
+#include <algorithm>
+#include <random>
+
+#include "weft/schedule/dominance.h"
+#include "weft/schedule/groups.h"
+#include "weft/schedule/layouts.h"
+
+namespace weft::schedule {
+namespace {
+
+constexpr size_t layout_cap = 8192;
+
+std::vector<Directive> joined(const std::vector<Directive>& steps, const std::vector<ir::Block>& blocks) {
+  std::vector<Directive> directives;
+  for (const Directive& step : steps) {
+    bool joins = !directives.empty() && directives.back().name == step.name && (step.name == "reorder" || step.name == "store");
+    if (joins) directives.back().words.push_back(step.words[0]);
+    else directives.push_back(step);
+  }
+  for (const ir::Block& block : blocks) {
+    directives.push_back({"fuse", {block.name}});
+    directives.back().words.insert(directives.back().words.end(), block.members.begin(), block.members.end());
+  }
+  return directives;
+}
+
+class Enumeration {
+ public:
+  Enumeration(const Form& naive, const EnumerateOptions& options)
+      : options_(options), layouts_(naive, options, layout_cap), dominance_(layouts_) {}
+
+  Space run() {
+    space_.layouts = static_cast<int64_t>(layouts_.nodes().size());
+    space_.truncated = layouts_.truncated();
+    std::vector<size_t> dropped;
+    for (size_t node = 0; node < layouts_.nodes().size(); ++node) {
+      bool keep = node == 0 || !options_.prune || dominance_.rule(node).empty();
+      if (keep) take(node);
+      else dropped.push_back(node);
+    }
+    sample(dropped);
+    return std::move(space_);
+  }
+
+ private:
+  std::vector<Form> groupings(const Form& form) const {
+    if (options_.fuse) return grouped(form);
+    return {form};
+  }
+
+  static int64_t overlaps(const Form& form) { return int64_t{1} << std::min(count_links(form), 40); }
+
+  void take(size_t node) {
+    ++space_.layouts_kept;
+    for (const Form& form : groupings(layouts_.nodes()[node].form)) {
+      int64_t schedules = overlaps(form);
+      space_.schedules += schedules;
+      space_.schedules_kept += schedules;
+      if (space_.candidates.size() < static_cast<size_t>(std::max(1, options_.max_candidates))) emit(node, form, false);
+      else space_.truncated = true;
+    }
+  }
+
+  void emit(size_t node, const Form& form, bool dropped) {
+    Candidate candidate;
+    candidate.plain = node == 0;
+    candidate.dropped = dropped;
+    std::string name = node == 0 ? "plain" : "s" + std::to_string(space_.candidates.size());
+    candidate.schedule = {name, form.program.name, joined(layouts_.nodes()[node].steps, form.program.blocks), {}};
+    candidate.program = form.program;
+    space_.candidates.push_back(std::move(candidate));
+  }
+
+  void sample(std::vector<size_t> dropped) {
+    if (options_.count_dropped)
+      for (size_t node : dropped)
+        for (const Form& form : groupings(layouts_.nodes()[node].form)) space_.schedules += overlaps(form);
+    std::mt19937_64 random(options_.sample_dropped_seed);
+    for (int i = 0; i < options_.sample_dropped && !dropped.empty(); ++i) {
+      size_t at = static_cast<size_t>(random() % dropped.size());
+      emit(dropped[at], groupings(layouts_.nodes()[dropped[at]].form).front(), true);
+      dropped.erase(dropped.begin() + static_cast<ptrdiff_t>(at));
+    }
+  }
+
+  const EnumerateOptions& options_;
+  Layouts layouts_;
+  Dominance dominance_;
+  Space space_;
+};
+
+}  // namespace
+
+Space enumerate(const ir::Program& naive, const EnumerateOptions& options) {
+  Form form = form_of(naive);
+  canonicalize(form);
+  return Enumeration(form, options).run();
+}
+
+}  // namespace weft::schedule

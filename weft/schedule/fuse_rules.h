@@ -1,0 +1,55 @@
+// K2 to K7 over indices: may these statements be one kernel?
+//
+// The space tries thousands of groups, most of which are refused, so a question costs no text: statements are numbers,
+// and a breach is formatted only when somebody wants to read it.
+#pragma once
+
+#include "weft/schedule/form.h"
+
+namespace weft::schedule {
+
+class FuseRules {
+ public:
+  explicit FuseRules(const Form& form);
+
+  struct Breach { int rule = 0; size_t op = 0, other = 0, third = 0; };      // rule 0: none
+  Breach check(const std::vector<size_t>& members) const;                    // in program order
+  Refusal refusal(const Breach& breach) const;
+
+  bool computation(size_t op) const { return nodes_[op].fold_or_map; }
+  bool small(size_t op) const { return nodes_[op].small; }
+  bool in_block(size_t op) const { return nodes_[op].block >= 0; }
+  // `op` and what it needs that itself needs one of `members`: the hole that K2 found, filled.
+  std::vector<size_t> closed(const std::vector<size_t>& members, size_t op) const;
+
+ private:
+  // Where a member works. Small values ride along with anything.
+  struct Site {
+    enum class Kind : uint8_t { any, whole, sliced, root } kind = Kind::any;
+    int from_right = 0;
+    std::string root;
+    ir::Shape loop;
+    bool operator==(const Site&) const = default;
+  };
+  struct Node {
+    const ir::Op* op = nullptr;
+    std::vector<size_t> args;                  // statements only
+    int block = -1;                            // outermost
+    bool small = false, fold_or_map = false, heavy = false, head = false, tail = false, whole_reduce = false;
+    Site site;
+  };
+  Node node(const ir::Op& op) const;
+  Site site(const ir::Op& op, bool small) const;
+  Site computation_site(const ir::Op& op, bool small) const;
+  std::vector<bool> reach(const std::vector<bool>& from, bool forwards) const;
+  Breach check_convex(const std::vector<size_t>& members, const std::vector<bool>& inside) const;
+  Breach check_states(const std::vector<size_t>& members, const std::vector<bool>& inside) const;
+  Breach check_sites(const std::vector<size_t>& members) const;
+  Breach check_collectives(const std::vector<size_t>& members) const;
+  std::string place(const Site& site) const;
+
+  const Form& form_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace weft::schedule

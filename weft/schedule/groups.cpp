@@ -1,0 +1,141 @@
+// Groups: greedy in program order, each step asked of the K rules.
+//
+// Exhaustive partition is out of reach (LAMB's cut form has thousands) and pointless: a computation that can join a
+// kernel saves a pass over memory and costs nothing that the rules do not forbid. So computations go into the latest
+// group that takes them, and the only choice that is left is whether a collective runs with its computations inside.
+#include "weft/schedule/groups.h"
+
+#include <algorithm>
+
+#include "weft/schedule/fuse_rules.h"
+
+namespace weft::schedule {
+namespace {
+
+using Group = std::vector<size_t>;
+
+Group with(const Group& group, size_t op) {
+  Group result = group;
+  result.insert(std::upper_bound(result.begin(), result.end(), op), op);
+  return result;
+}
+
+std::vector<ir::Name> names_of(const Form& form, const Group& group) {
+  std::vector<ir::Name> names;
+  for (size_t i : group) names.push_back(form.program.ops[i].name);
+  return names;
+}
+
+std::string fresh_name(const Form& form, const std::string& base) {
+  for (int i = 1;; ++i) {
+    std::string name = i == 1 ? base : base + std::to_string(i);
+    if (!check_block_name(form, name)) return name;
+  }
+}
+
+Group group_around(const Form& form, const FuseRules& rules, size_t head) {
+  Group group = {head};
+  for (size_t i = 0; i < form.program.ops.size(); ++i) {
+    if (std::find(group.begin(), group.end(), i) != group.end() || rules.in_block(i)) continue;
+    Group trial = with(group, i);
+    FuseRules::Breach breach = rules.check(trial);
+    if (breach.rule == 2) {
+      trial = rules.closed(group, i);
+      breach = rules.check(trial);
+    }
+    if (breach.rule == 0) group = trial;
+  }
+  return group;
+}
+
+std::vector<Group> computation_groups(const Form& form, const FuseRules& rules) {
+  std::vector<Group> groups;
+  for (size_t i = 0; i < form.program.ops.size(); ++i) {
+    if (!rules.computation(i) || rules.in_block(i)) continue;
+    auto fits = std::find_if(groups.rbegin(), groups.rend(), [&](const Group& g) { return rules.check(with(g, i)).rule == 0; });
+    if (fits != groups.rend()) *fits = with(*fits, i);
+    else groups.push_back({i});
+  }
+  std::erase_if(groups, [](const Group& g) { return g.size() < 2; });
+  return groups;
+}
+
+bool is_big_unit(const ir::Unit& unit) {
+  return std::any_of(unit.ops.begin(), unit.ops.end(), [](const ir::Op* op) {
+    return !is_computation(*op) || op->def->op_class == ir::OpClass::whole;
+  });
+}
+
+bool feeds(const ir::Unit& a, const ir::Unit& b) {
+  for (const ir::Op* consumer : b.ops)
+    for (const ir::Name& arg : consumer->args)
+      for (const ir::Op* producer : a.ops)
+        if (producer->name == arg) return true;
+  return false;
+}
+
+std::string unit_name(const ir::Unit& unit) { return unit.block != nullptr ? unit.block->name : unit.ops[0]->name; }
+
+}  // namespace
+
+std::vector<std::vector<ir::Name>> collective_groups(const Form& form) {
+  FuseRules rules(form);
+  std::vector<std::vector<ir::Name>> groups;
+  for (size_t i = 0; i < form.program.ops.size(); ++i) {
+    if (!is_scatter(form.program.ops[i]) || rules.in_block(i)) continue;
+    Group group = group_around(form, rules, i);
+    if (group.size() > 1) groups.push_back(names_of(form, group));
+  }
+  return groups;
+}
+
+void prefuse(Form& form) {
+  FuseRules rules(form);
+  std::vector<std::vector<ir::Name>> groups;
+  for (const Group& group : computation_groups(form, rules)) groups.push_back(names_of(form, group));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    std::string name = fresh_name(form, "k");
+    if (i > 0 && check_fuse(form, name, groups[i])) continue;        // two groups may wait for each other
+    add_block(form, ir::Block::Kind::fuse, name, groups[i]);
+  }
+}
+
+std::vector<Form> grouped(const Form& form) {
+  std::vector<std::vector<ir::Name>> groups = collective_groups(form);
+  constexpr size_t most = 6;
+  if (groups.size() > most) groups.resize(most);
+  std::vector<Form> result;
+  for (size_t left_out = 0; left_out < size_t{1} << groups.size(); ++left_out) {
+    Form next = form;
+    bool legal = true;
+    for (size_t i = 0; i < groups.size() && legal; ++i) {
+      if (left_out >> i & 1) continue;
+      std::string name = fresh_name(next, "f");
+      legal = !check_fuse(next, name, groups[i]);
+      if (legal) add_block(next, ir::Block::Kind::fuse, name, groups[i]);
+    }
+    if (!legal) continue;
+    prefuse(next);
+    result.push_back(std::move(next));
+  }
+  return result;
+}
+
+int count_links(const Form& form) {
+  std::vector<ir::Unit> units = ir::units(form.program);
+  int links = 0;
+  for (size_t i = 0; i < units.size(); ++i)
+    for (size_t j = i + 1; j < units.size(); ++j)
+      if (is_big_unit(units[i]) && is_big_unit(units[j]) && feeds(units[i], units[j]))
+        links += !check_overlap(form, fresh_name(form, "o"), {unit_name(units[i]), unit_name(units[j])});
+  return links;
+}
+
+ir::Program prefuse(const ir::Program& program) {
+  Form form = form_of(program);
+  canonicalize(form);
+  prefuse(form);
+  return form.program;
+}
+
+}  // namespace weft::schedule
