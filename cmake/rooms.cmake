@@ -1,7 +1,7 @@
 # weft_room(NAME USES rooms... LINKS libraries...): one static library from weft/NAME/*.cpp that links only the rooms
 # named, so that an upward include fails to link or to compile. A room may add weft/NAME/room.cmake for what is its own.
 function(weft_flags target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict -ffp-contract=off)
   if(WEFT_ASSERTIONS)
     target_compile_options(${target} PRIVATE -UNDEBUG)
   endif()

@@ -16,7 +16,7 @@
 namespace weft::view {
 namespace {
 
-std::string quoted(const std::string& text) {
+std::string dot_string(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -35,12 +35,12 @@ std::string node(const ir::Program& program, const ir::Op& op) {
   const int width = ir::is_out(program, op.name) ? 3 : 1;
   std::string text = ir::print(op);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return fmt::format("  {} [label={}, shape=box, style=filled, fillcolor=\"{}\", penwidth={}];\n", quoted(op.name), quoted(text), fill, width);
+  return fmt::format("  {} [label={}, shape=box, style=filled, fillcolor=\"{}\", penwidth={}];\n", dot_string(op.name), dot_string(text), fill, width);
 }
 
 void edges(const ir::Op& op, const ir::Types& types, std::string& out) {
   for (const ir::Name& arg : op.args)
-    out += fmt::format("  {} -> {} [label={}, fontsize=9];\n", quoted(arg), quoted(op.name), quoted(ir::print(types.at(arg))));
+    out += fmt::format("  {} -> {} [label={}, fontsize=9];\n", dot_string(arg), dot_string(op.name), dot_string(ir::print(types.at(arg))));
 }
 
 void step_lines(const plan::Body& body, int depth, std::string& out) {
@@ -102,39 +102,39 @@ class TemporaryFile {
 
 std::string dot(const ir::Program& program) {
   const ir::Types types = ir::infer(program);
-  std::string out = fmt::format("digraph {} {{\n  rankdir=TB;\n  node [fontname=\"monospace\", fontsize=10];\n", quoted(program.name));
+  std::string out = fmt::format("digraph {} {{\n  rankdir=TB;\n  node [fontname=\"monospace\", fontsize=10];\n", dot_string(program.name));
   for (const ir::TensorDecl& tensor : program.tensors)
-    out += fmt::format("  {} [label={}, shape=ellipse, style=filled, fillcolor=\"{}\"];\n", quoted(tensor.name),
-                       quoted((tensor.state ? "state " : "in ") + tensor.name + "\n" + ir::print(tensor.type)), tensor.state ? "#cdeccd" : "#e4e4e4");
+    out += fmt::format("  {} [label={}, shape=ellipse, style=filled, fillcolor=\"{}\"];\n", dot_string(tensor.name),
+                       dot_string((tensor.state ? "state " : "in ") + tensor.name + "\n" + ir::print(tensor.type)), tensor.state ? "#cdeccd" : "#e4e4e4");
   for (const ir::Op& op : program.ops) {
     out += node(program, op);
     edges(op, types, out);
   }
   for (const ir::Block& block : program.blocks) {
-    out += fmt::format("  subgraph {} {{\n    label={}; style=rounded; color=\"#4060c0\";\n", quoted("cluster_" + block.name),
-                       quoted((block.kind == ir::Block::Kind::fuse ? "fuse " : "overlap ") + block.name));
-    for (const ir::Name& member : block.members) out += fmt::format("    {};\n", quoted(member));
+    out += fmt::format("  subgraph {} {{\n    label={}; style=rounded; color=\"#4060c0\";\n", dot_string("cluster_" + block.name),
+                       dot_string((block.kind == ir::Block::Kind::fuse ? "fuse " : "overlap ") + block.name));
+    for (const ir::Name& member : block.members) out += fmt::format("    {};\n", dot_string(member));
     out += "  }\n";
   }
   for (const ir::Update& update : program.updates)
-    out += fmt::format("  {} -> {} [style=dashed, label=\"update\", fontsize=9, constraint=false];\n", quoted(update.value), quoted(update.state));
+    out += fmt::format("  {} -> {} [style=dashed, label=\"update\", fontsize=9, constraint=false];\n", dot_string(update.value), dot_string(update.state));
   return out + "}\n";
 }
 
 std::string dot(const plan::Plan& plan) {
-  std::string out = fmt::format("digraph {} {{\n  rankdir=LR;\n  node [fontname=\"monospace\", fontsize=10];\n", quoted(plan.name));
+  std::string out = fmt::format("digraph {} {{\n  rankdir=LR;\n  node [fontname=\"monospace\", fontsize=10];\n", dot_string(plan.name));
   for (const plan::Buffer& buffer : plan.buffers)
-    out += fmt::format("  {} [label={}, shape=ellipse, style=filled, fillcolor=\"#e4e4e4\"];\n", quoted(buffer.name), quoted(buffer.name + " " + buffer.dtype));
+    out += fmt::format("  {} [label={}, shape=ellipse, style=filled, fillcolor=\"#e4e4e4\"];\n", dot_string(buffer.name), dot_string(buffer.name + " " + buffer.dtype));
   for (const plan::Family& family : plan.families)
-    out += fmt::format("  {} [label={}, shape=cds, style=filled, fillcolor=\"#ffd9a8\"];\n", quoted("link " + family.name), quoted("link " + family.name));
+    out += fmt::format("  {} [label={}, shape=cds, style=filled, fillcolor=\"#ffd9a8\"];\n", dot_string("link " + family.name), dot_string("link " + family.name));
   for (const plan::Lane& lane : plan.lanes) {
     std::string steps = "lane " + lane.name + "\n";
     step_lines(lane.body, 1, steps);
-    out += fmt::format("  {} [label={}, shape=box];\n", quoted("lane " + lane.name), quoted(steps));
+    out += fmt::format("  {} [label={}, shape=box];\n", dot_string("lane " + lane.name), dot_string(steps));
     std::set<std::string> reads, writes;
     touched(lane.body, lane.name, reads, writes);
-    for (const std::string& name : reads) out += fmt::format("  {} -> {};\n", quoted(name), quoted("lane " + lane.name));
-    for (const std::string& name : writes) out += fmt::format("  {} -> {};\n", quoted("lane " + lane.name), quoted(name));
+    for (const std::string& name : reads) out += fmt::format("  {} -> {};\n", dot_string(name), dot_string("lane " + lane.name));
+    for (const std::string& name : writes) out += fmt::format("  {} -> {};\n", dot_string("lane " + lane.name), dot_string(name));
   }
   return out + "}\n";
 }
