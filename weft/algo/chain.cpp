@@ -65,7 +65,7 @@ class Chain : public Algorithm {
     const Id& f = site.family;
     const Parts all = whole(site.all);
     Buffer arrived;
-    arrived.name = "sum" + site.suffix;
+    arrived.name = "arrived" + site.suffix;
     arrived.space = site.space;
     arrived.dtype = site.dtype;
     arrived.depth = 1;

@@ -46,7 +46,7 @@ class Gather : public Algorithm {
     Half half;
     const Id& f = site.family;
     Buffer arrived;
-    arrived.name = "sum" + site.suffix;
+    arrived.name = "arrived" + site.suffix;
     arrived.space = site.space;
     arrived.dtype = site.dtype;
     arrived.own = number("r");

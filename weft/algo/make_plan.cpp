@@ -85,9 +85,11 @@ Buffer buffer(const Id& name, Buffer::Role role, const Joined& joined) {
   return result;
 }
 
-std::vector<Buffer> buffers(Collective collective, const Joined& joined) {
+// In place where nobody reads a contribution that its owner may have overwritten: everybody reads all of it one-shot.
+std::vector<Buffer> buffers(const Algorithm& algorithm, Collective collective, const Joined& joined) {
   Buffer x = buffer("x", Buffer::Role::in, joined), y = buffer("y", Buffer::Role::out, joined);
-  if (collective == Collective::all_reduce) y.alias = "x";
+  const bool read_whole = algorithm.owner(collective) == Owner::everyone && algorithm.needs_mapped();
+  if (collective == Collective::all_reduce && !read_whole) y.alias = "x";
   if (collective == Collective::all_gather) x.own = number("r");
   if (collective == Collective::reduce_scatter) y.own = number("r");
   if (collective == Collective::reduce) y.own = number("sel(r == root, 0, none)");
@@ -197,7 +199,7 @@ Plan make_plan(const Algorithm& algorithm, const PlanRequest& request) {
   plan.lets = joined.lets;
   plan.channels = expr::integer(request.channels);
   plan.spaces = {space(algorithm.owner(request.collective), request.grain)};
-  plan.buffers = buffers(request.collective, joined);
+  plan.buffers = buffers(algorithm, request.collective, joined);
   plan.families = joined.families;
   plan.posts = {post(request)};
   if (request.average) plan.kernels = {average()};
