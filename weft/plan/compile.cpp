@@ -162,7 +162,7 @@ class Compiler {
     c.flat.channel_count = a.all_channels ? impl_.channels : 1;
     c.channel = !a.all_channels;
     if (a.channel) c.channel_number = number(a.channel, "a channel");
-    else if (c.channel) c.channel_number.kind = Number::Kind::sum1, c.channel_number.a = slot_c;
+    else if (c.channel) c.channel_number.a = slot_c;
     if (a.peers) peers(*a.peers, c);
     for (const Expr& e : a.index) c.index.push_back(number(e, "an index"));
     return c;

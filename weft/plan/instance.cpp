@@ -26,24 +26,19 @@ bool linear(const expr::Node& e, int64_t sign, const Slots& slot, std::map<int, 
   }
 }
 
-// A sum of at most two slots, the first of them positive.
+// A sum of at most two slots, one of them positive.
 std::optional<Number> as_sum(const Expr& e, const Slots& slot) {
   std::map<int, int64_t> coefficients;
   Number number;
-  if (!linear(*e, 1, slot, coefficients, number.k) || coefficients.empty() || coefficients.size() > 2) return {};
-  for (const auto& [s, coefficient] : coefficients)
+  if (!linear(*e, 1, slot, coefficients, number.k) || coefficients.size() > 2) return {};
+  int positive = 0;
+  for (const auto& [s, coefficient] : coefficients) {
     if (coefficient != 1 && coefficient != -1) return {};
-  auto first = coefficients.begin(), second = std::next(first);
-  if (second == coefficients.end()) {
-    number.kind = Number::Kind::sum1;
-  } else {
-    if (first->second < 0) std::swap(first, second);
-    number.kind = Number::Kind::sum2;
-    number.b = static_cast<int16_t>(second->first);
-    number.sign = static_cast<int8_t>(second->second);
+    const bool first = coefficient == 1 && positive++ == 0;
+    (first ? number.a : number.b) = static_cast<int16_t>(s);
+    if (!first) number.sign = coefficient;
   }
-  number.a = static_cast<int16_t>(first->first);
-  if (first->second < 0) return {};
+  if (coefficients.size() == 2 && positive == 0) return {};
   return number;
 }
 
@@ -83,7 +78,7 @@ void take_params(Instance::Impl& impl, const std::map<Id, std::string>& given) {
 
 int64_t constant(Instance::Impl& impl, const Expr& e, const std::string& what) {
   const Number number = compile_number(impl, e, no_slot);
-  if (number.kind != Number::Kind::constant) return impl.value(number, nullptr);
+  if (!number.is_constant()) return impl.value(number, nullptr);
   if (number.k == expr::none) refuse(fmt::format("{} is none", what), "it must be a number");
   return number.k;
 }
@@ -191,8 +186,7 @@ Number compile_number(Instance::Impl& impl, const Expr& e, const Slots& slot) {
     } catch (const Error&) {
       // Division by zero and the like: an error only where the plan gets there.
     }
-  number.kind = Number::Kind::code;
-  number.k = static_cast<int64_t>(impl.codes.size());
+  number.code = static_cast<int32_t>(impl.codes.size());
   impl.codes.push_back(std::move(code));
   return number;
 }
@@ -246,8 +240,8 @@ int64_t Instance::own_part(int buffer, int rank) const {
   const auto b = static_cast<size_t>(buffer);
   if (!impl_->plan.buffers[b].own) return -1;
   const Number& number = impl_->owns[b];
-  std::vector<int64_t> values(static_cast<size_t>(impl_->slots), rank);     // slot_r is what `own r` reads
-  if (number.kind != Number::Kind::sum1 || number.a != slot_r) impl_->begin(rank, 0, values.data());
+  std::vector<int64_t> values(static_cast<size_t>(impl_->slots));
+  impl_->begin(rank, 0, values.data());
   const int64_t part = impl_->value(number, values.data());
   return part == expr::none ? part : wrap(part, parts(buffer_space(buffer)));
 }

@@ -8,11 +8,18 @@
 
 namespace weft::plan {
 
+// slot a + sign * slot b + k where there is no code. slot_zero stands for an absent term, so that a constant, a variable
+// and `r - j` are the same few instructions without a branch to mispredict.
 struct Number {
-  enum class Kind : uint8_t { constant, sum1, sum2, code } kind = Kind::constant;
-  int8_t sign = 1;                      // of slot b
-  int16_t a = 0, b = 0;
-  int64_t k = 0;                        // constant; sum1: slot a + k; sum2: slot a + sign * slot b + k; code: its index
+  int16_t a = 3, b = 3;
+  int32_t code = -1;                    // index into Impl::codes
+  int64_t sign = 1, k = 0;
+  bool is_constant() const;
+  int64_t value(const expr::IntCode* codes, const int64_t* values) const {
+    if (code >= 0) return codes[code].run(values);
+    const int64_t va = values[a], vb = values[b];
+    return va == expr::none || vb == expr::none ? expr::none : va + sign * vb + k;
+  }
 };
 
 struct CompiledOperand {
@@ -54,8 +61,10 @@ struct CompiledLane {
   std::vector<Block> loops;
 };
 
-// Where a walk's values lie: r, n, c, lets, then two slots for each level of `for`.
-constexpr int slot_r = 0, slot_n = 1, slot_c = 2, first_let = 3;
+// Where a walk's values lie: r, n, c, a zero, lets, then two slots for each level of `for`.
+constexpr int slot_r = 0, slot_n = 1, slot_c = 2, slot_zero = 3, first_let = 4;
+
+inline bool Number::is_constant() const { return code < 0 && a == slot_zero && b == slot_zero; }
 
 struct Instance::Impl {
   Plan plan;
@@ -75,20 +84,13 @@ struct Instance::Impl {
   std::vector<CompiledLane> lanes;
   int slots = first_let;                                // values of one walk
 
-  int64_t value(const Number& number, const int64_t* values) const {
-    if (number.kind == Number::Kind::constant) return number.k;
-    if (number.kind == Number::Kind::code) return codes[static_cast<size_t>(number.k)].run(values);
-    const int64_t a = values[number.a];
-    if (a == expr::none) return a;
-    if (number.kind == Number::Kind::sum1) return a + number.k;
-    const int64_t b = values[number.b];
-    return b == expr::none ? b : a + number.sign * b + number.k;
-  }
+  int64_t value(const Number& number, const int64_t* values) const { return number.value(codes.data(), values); }
   // Fills r, n, c and the lets; `values` has `slots` places.
   void begin(int rank, int channel, int64_t* values) const {
     values[slot_r] = rank;
     values[slot_n] = ranks;
     values[slot_c] = channel;
+    values[slot_zero] = 0;
     for (size_t i = 0; i < lets.size(); ++i) values[first_let + i] = value(lets[i], values);
   }
 };

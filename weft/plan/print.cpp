@@ -18,7 +18,7 @@ std::string text(double value) {
   return shortest(value);
 }
 
-std::string text(const Peers& peers) { return text(peers.first) + (peers.last ? ".." + text(peers.last) : ""); }
+std::string text(const Peers& peers) { return peers.last ? fmt::format("{}..{}", text(peers.first), text(peers.last)) : text(peers.first); }
 
 std::string text(const Parts& parts) {
   std::string out = text(parts.first);
@@ -30,7 +30,7 @@ std::string text(const Parts& parts) {
 }
 
 std::string text(const std::vector<Id>& names) { return join(names, ", "); }
-std::string call(const KernelCall& kernel) { return kernel.scalars.empty() ? kernel.name : kernel.name + "(" + text(kernel.scalars) + ")"; }
+std::string call(const KernelCall& kernel) { return kernel.scalars.empty() ? kernel.name : fmt::format("{}({})", kernel.name, text(kernel.scalars)); }
 
 std::string_view word(Order order) { return order == Order::rank ? "rank" : order == Order::fixed ? "fixed" : "any"; }
 
@@ -75,12 +75,12 @@ class Printer {
     for (const Space& s : plan.spaces) space(s);
     for (const Buffer& b : plan.buffers) buffer(b);
     for (const Family& f : plan.families)
-      line(fmt::format("link {} {} slots {}{}", f.name, word(f.protocol), f.slots, f.wire.empty() ? "" : " wire " + f.wire));
-    for (const Post& p : plan.posts) line("post " + operands(p.targets) + " = " + term(p.value));
+      line(fmt::format("link {} {} slots {}{}", f.name, word(f.protocol), f.slots, f.wire.empty() ? "" : fmt::format(" wire {}", f.wire)));
+    for (const Post& p : plan.posts) line(fmt::format("post {} = {}", operands(p.targets), term(p.value)));
     for (const kernel::Kernel& k : plan.kernels) line(kernel::print(k));
     for (const Lane& lane : plan.lanes) {
       lane_ = lane.name;
-      line("lane " + lane.name + ":");
+      line(fmt::format("lane {}:", lane.name));
       body(lane.body, 2);
     }
     return std::move(out_);
@@ -90,8 +90,8 @@ class Printer {
     std::string out = s.label.empty() ? "" : s.label + ":";
     const auto add = [&](const std::string& piece) { out += (out.empty() ? "" : " ") + piece; };
     if (!s.reduced.empty() || !s.others.empty()) add(sources(s));
-    if (!s.kernel.name.empty()) add("-> " + call(s.kernel));
-    if (!s.targets.empty()) add("-> " + operands(s.targets));
+    if (!s.kernel.name.empty()) add(fmt::format("-> {}", call(s.kernel)));
+    if (!s.targets.empty()) add(fmt::format("-> {}", operands(s.targets)));
     std::string awaits;
     for (const Await& a : s.after) awaits += (awaits.empty() ? "after " : ", ") + await(a);
     if (!awaits.empty()) add(awaits);
@@ -102,11 +102,11 @@ class Printer {
     const Id family = o.name == lane_ ? "" : o.name;
     switch (o.kind) {
       case Operand::Kind::constant: return text(o.value);
-      case Operand::Kind::recv: return family + "<" + text(*o.peers);
-      case Operand::Kind::send: return family + ">" + text(*o.peers);
+      case Operand::Kind::recv: return fmt::format("{}<{}", family, text(*o.peers));
+      case Operand::Kind::send: return fmt::format("{}>{}", family, text(*o.peers));
       case Operand::Kind::slice: break;
     }
-    return (o.accumulate ? "+" : "") + o.name + (o.peers ? "@" + text(*o.peers) : "") + "[" + text(o.parts) + "]";
+    return fmt::format("{}{}{}[{}]", o.accumulate ? "+" : "", o.name, o.peers ? fmt::format("@{}", text(*o.peers)) : "", text(o.parts));
   }
 
  private:
@@ -117,10 +117,10 @@ class Printer {
     line(fmt::format("order {}", word(plan.order)));
     line(fmt::format("round {}", plan.round == Round::once ? "once" : "hops"));
     for (const Param& p : plan.params) line(fmt::format("param {} = {}", p.name, p.value));
-    for (const Expr& e : plan.requirements) line("require " + text(e));
+    for (const Expr& e : plan.requirements) line(fmt::format("require {}", text(e)));
     for (const TableText& t : plan.tables) line(table(t));
     for (const Let& l : plan.lets) line(fmt::format("let {} = {}", l.name, text(l.value)));
-    line("channels " + (plan.channels ? text(plan.channels) : "1"));
+    line(fmt::format("channels {}", plan.channels ? text(plan.channels) : "1"));
   }
 
   static std::string table(const TableText& table) {
@@ -165,7 +165,7 @@ class Printer {
       return fmt::format("{}({} in {}..{}: {})", reduction_name(t.reduction, t.reduction_param), t.var, text(t.lo), text(t.hi), term(t.args[0]));
     std::string args;
     for (const PostTerm& a : t.args) args += (args.empty() ? "" : ", ") + term(a);
-    return call(t.call) + "(" + args + ")";
+    return fmt::format("{}({})", call(t.call), args);
   }
 
   std::string operands(const std::vector<Operand>& list) const {
@@ -176,7 +176,7 @@ class Printer {
 
   std::string sources(const Step& s) const {
     if (s.reduced.empty()) return operands(s.others);
-    const std::string reduced = reduction_name(s.reduction, s.reduction_param) + "(" + operands(s.reduced) + ")";
+    const std::string reduced = fmt::format("{}({})", reduction_name(s.reduction, s.reduction_param), operands(s.reduced));
     return s.others.empty() ? reduced : reduced + ", " + operands(s.others);
   }
 
@@ -188,8 +188,8 @@ class Printer {
     out += a.label;
     std::string index;
     for (const Expr& e : a.index) index += (index.empty() ? "" : ", ") + text(e);
-    if (a.has_index) out += "(" + index + ")";
-    if (a.peers) out += "@" + text(*a.peers);
+    if (a.has_index) out += fmt::format("({})", index);
+    if (a.peers) out += fmt::format("@{}", text(*a.peers));
     return a.lag ? out + fmt::format(" lag {}", a.lag) : out;
   }
 

@@ -62,6 +62,13 @@ class SmallVec {
     if (size_ == capacity_) reserve(2 * size_t{capacity_});
     return data()[size_++];
   }
+  // Exactly `size` elements, with whatever earlier ones left there.
+  T* extend_to(size_t size) {
+    reserve(size);
+    size_ = static_cast<uint32_t>(size);
+    return data();
+  }
+  void truncate(size_t size) { size_ = static_cast<uint32_t>(size); }
   void resize(size_t size) {
     reserve(size);
     for (size_t i = size_; i < size; ++i) data()[i] = T{};

@@ -7,6 +7,32 @@ namespace {
 // How many numbers the range a..b holds, as a count of peers.
 int32_t range_count(int64_t first, int64_t last) { return last > first ? static_cast<int32_t>(last - first) : 0; }
 
+// False: the operand is absent.
+inline bool fill_operand(FlatOperand& operand, const CompiledOperand& text, const expr::IntCode* codes, const int64_t* values, int rank, int ranks) {
+  operand = text.flat;
+  operand.peer_first = rank;
+  if (text.peers) {
+    const int64_t first = text.peer_first.value(codes, values);
+    if (first == expr::none) return false;
+    if (text.range) {
+      const int64_t last = text.peer_last.value(codes, values);
+      operand.peer_count = last == expr::none ? 0 : range_count(first, last);
+      if (operand.peer_count == 0) return false;
+    }
+    operand.peer_first = static_cast<int32_t>(wrap(first, ranks));
+    operand.here = operand.here && operand.peer_first == rank && operand.peer_count == 1;
+  }
+  if (!text.parts) return true;
+  const int64_t first = text.part_first.value(codes, values);
+  if (first == expr::none) return false;
+  operand.part_first = wrap(first, text.part_modulus);
+  if (text.one_part) return true;
+  operand.part_count = std::max<int64_t>(0, text.part_count.value(codes, values));
+  operand.part_run = std::max<int64_t>(1, text.part_run.value(codes, values));
+  operand.part_by = text.part_by.value(codes, values);
+  return true;
+}
+
 }  // namespace
 
 int64_t part_at(const FlatOperand& operand, int64_t i, int64_t parts) {
@@ -16,27 +42,28 @@ int64_t part_at(const FlatOperand& operand, int64_t i, int64_t parts) {
 }
 
 Walk::Walk(const Instance& instance, int rank, int lane, int channel)
-    : instance_(&instance), rank_(rank), lane_(lane), channel_(channel), values_(static_cast<size_t>(instance.impl().slots)) {
+    : text_(&instance.impl().lanes[static_cast<size_t>(lane)]), rank_(rank), ranks_(instance.ranks()), codes_(&instance.impl().codes),
+      values_(static_cast<size_t>(instance.impl().slots)) {
   instance.impl().begin(rank, channel, values_.data());
   begin_values_ = values_;
 }
 
 // Within a once block the walk ends before a loop that has steps, within a loop at its end.
 bool Walk::to_step() {
-  const auto& impl = instance_->impl();
-  const CompiledLane& lane = impl.lanes[static_cast<size_t>(lane_)];
+  const expr::IntCode* codes = codes_->data();
+  const Op* ops = text_->ops.data();
   int64_t* values = values_.data();
   for (;;) {
-    const Op& op = lane.ops[static_cast<size_t>(at_)];
+    const Op& op = ops[at_];
     switch (op.kind) {
       case Op::Kind::step: return true;
       case Op::Kind::for_begin:
-        values[op.slot] = impl.value(op.lo, values);
-        values[op.slot + 1] = impl.value(op.hi, values);
+        values[op.slot] = op.lo.value(codes, values);
+        values[op.slot + 1] = op.hi.value(codes, values);
         at_ = values[op.slot] < values[op.slot + 1] ? at_ + 1 : op.jump;
         break;
       case Op::Kind::for_end: at_ = ++values[op.slot] < values[op.slot + 1] ? op.jump : at_ + 1; break;
-      case Op::Kind::when: at_ = impl.value(op.lo, values) != 0 ? at_ + 1 : op.jump; break;
+      case Op::Kind::when: at_ = op.lo.value(codes, values) != 0 ? at_ + 1 : op.jump; break;
       case Op::Kind::loop_begin:
         if (loop_has_step()) return false;
         at_ = op.jump + 1;
@@ -55,19 +82,19 @@ bool Walk::loop_has_step() {
 }
 
 bool Walk::next_block() {
-  const CompiledLane& lane = instance_->impl().lanes[static_cast<size_t>(lane_)];
+  const std::vector<Op>& ops = text_->ops;
   if (state_ == State::once)
     while (to_step()) ++at_;
-  if (state_ == State::loop) at_ = lane.ops[static_cast<size_t>(begin_ - 1)].jump + 1;
+  if (state_ == State::loop) at_ = ops[static_cast<size_t>(begin_ - 1)].jump + 1;
   state_ = State::once;
   if (to_step()) {
     block_.loop = false;
     block_.spaces.clear();
     block_.slices = 1;
   } else {
-    const Op& op = lane.ops[static_cast<size_t>(at_)];
+    const Op& op = ops[static_cast<size_t>(at_)];
     if (op.kind != Op::Kind::loop_begin) return false;
-    block_ = lane.loops[static_cast<size_t>(op.item)];
+    block_ = text_->loops[static_cast<size_t>(op.item)];
     state_ = State::loop;
     ++at_;
   }
@@ -84,8 +111,7 @@ void Walk::rewind_block() {
 
 bool Walk::next(FlatStep& step) {
   if (state_ == State::before || !to_step()) return false;
-  const CompiledLane& lane = instance_->impl().lanes[static_cast<size_t>(lane_)];
-  fill(step, lane.steps[static_cast<size_t>(lane.ops[static_cast<size_t>(at_)].item)]);
+  fill(step, text_->steps[static_cast<size_t>(text_->ops[static_cast<size_t>(at_)].item)]);
   ++at_;
   return true;
 }
@@ -95,63 +121,41 @@ void Walk::fill(FlatStep& step, const CompiledStep& text) const {
   step.kernel = text.kernel;
   step.source_step = text.ordinal;
   step.reduction = text.reduction;
-  step.index.clear();
-  for (const int16_t slot : text.index) step.index.push_back(values_[static_cast<size_t>(slot)]);
-  step.operands.clear();
-  step.target_slot.clear();
-  const size_t others = text.reduced, targets = others + text.others;
-  uint16_t counts[3] = {0, 0, 0};
-  for (size_t i = 0; i < text.operands.size(); ++i) {
-    const CompiledOperand& operand = text.operands[i];
-    if (!fill_operand(step.operands.extend(), operand)) {
-      step.operands.pop_back();
-      continue;
-    }
-    ++counts[i < others ? 0 : i < targets ? 1 : 2];
-    if (i >= targets) step.target_slot.push_back(operand.place);
-  }
-  const bool idle = counts[2] == 0 || counts[0] + counts[1] == 0;
-  if (idle) {
-    step.operands.clear();
-    step.target_slot.clear();
-    step.kernel = FlatStep::no_kernel;
-  }
-  step.reduced = idle ? 0 : counts[0];
-  step.others = idle ? 0 : counts[1];
-  step.targets = idle ? 0 : counts[2];
-  fill_awaits(step, text);
+  int64_t* index = step.index.extend_to(text.index.size());
+  for (size_t i = 0; i < text.index.size(); ++i) index[i] = values_[static_cast<size_t>(text.index[i])];
+  fill_operands(step, text);
+  if (text.after.empty()) step.after.clear();
+  else fill_awaits(step, text);
 }
 
-// False: the operand is absent.
-bool Walk::fill_operand(FlatOperand& operand, const CompiledOperand& text) const {
-  const auto& impl = instance_->impl();
-  const int64_t* values = values_.data();
-  operand = text.flat;
-  operand.peer_first = rank_;
-  if (text.peers) {
-    const int64_t first = impl.value(text.peer_first, values);
-    if (first == expr::none) return false;
-    if (text.range) {
-      const int64_t last = impl.value(text.peer_last, values);
-      operand.peer_count = last == expr::none ? 0 : range_count(first, last);
-      if (operand.peer_count == 0) return false;
-    }
-    operand.peer_first = static_cast<int32_t>(wrap(first, impl.ranks));
-    operand.here = operand.here && operand.peer_first == rank_ && operand.peer_count == 1;
+void Walk::fill_operands(FlatStep& step, const CompiledStep& text) const {
+  FlatOperand* const begin = step.operands.extend_to(text.operands.size());
+  FlatOperand* at = begin;
+  const CompiledOperand* operand = text.operands.data();
+  // By value: the compiler cannot know that operands do not lie over this walk.
+  const auto fill = [codes = codes_->data(), values = values_.data(), rank = rank_, ranks = ranks_](FlatOperand& into, const CompiledOperand& from) {
+    return fill_operand(into, from, codes, values, rank, ranks);
+  };
+  for (const CompiledOperand* const end = operand + text.reduced; operand != end; ++operand) at += fill(*at, *operand);
+  FlatOperand* const others = at;
+  for (const CompiledOperand* const end = operand + text.others; operand != end; ++operand) at += fill(*at, *operand);
+  FlatOperand* const targets = at;
+  uint16_t* slots = step.target_slot.extend_to(text.operands.size());
+  for (const CompiledOperand* const end = text.operands.data() + text.operands.size(); operand != end; ++operand) {
+    slots[at - targets] = operand->place;
+    at += fill(*at, *operand);
   }
-  if (!text.parts) return true;
-  const int64_t first = impl.value(text.part_first, values);
-  if (first == expr::none) return false;
-  operand.part_first = wrap(first, text.part_modulus);
-  if (text.one_part) return true;
-  operand.part_count = std::max<int64_t>(0, impl.value(text.part_count, values));
-  operand.part_run = std::max<int64_t>(1, impl.value(text.part_run, values));
-  operand.part_by = impl.value(text.part_by, values);
-  return true;
+  const bool idle = at == targets || targets == begin;
+  if (idle) step.kernel = FlatStep::no_kernel;
+  step.reduced = static_cast<uint16_t>(idle ? 0 : others - begin);
+  step.others = static_cast<uint16_t>(idle ? 0 : targets - others);
+  step.targets = static_cast<uint16_t>(idle ? 0 : at - targets);
+  step.operands.truncate(static_cast<size_t>(idle ? 0 : at - begin));
+  step.target_slot.truncate(step.targets);
 }
 
 void Walk::fill_awaits(FlatStep& step, const CompiledStep& text) const {
-  const auto& impl = instance_->impl();
+  const expr::IntCode* codes = codes_->data();
   const int64_t* values = values_.data();
   step.after.clear();
   for (const CompiledAwait& await : text.after) {
@@ -161,17 +165,17 @@ void Walk::fill_awaits(FlatStep& step, const CompiledStep& text) const {
     flat.has_index = await.flat.has_index;
     flat.lag = await.flat.lag;
     flat.channel_count = await.flat.channel_count;
-    flat.channel_first = await.channel ? static_cast<int32_t>(impl.value(await.channel_number, values)) : 0;
+    flat.channel_first = await.channel ? static_cast<int32_t>(await.channel_number.value(codes, values)) : 0;
     flat.peer_first = rank_;
     flat.peer_count = 1;
     flat.index.clear();
-    for (const Number& number : await.index) flat.index.push_back(impl.value(number, values));
+    for (const Number& number : await.index) flat.index.push_back(number.value(codes, values));
     if (!await.peers) continue;
-    const int64_t first = impl.value(await.peer_first, values);
-    const int64_t last = await.range ? impl.value(await.peer_last, values) : first;
+    const int64_t first = await.peer_first.value(codes, values);
+    const int64_t last = await.range ? await.peer_last.value(codes, values) : first;
     flat.peer_count = first == expr::none || last == expr::none ? 0 : await.range ? range_count(first, last) : 1;
     if (flat.peer_count == 0) step.after.pop_back();
-    else flat.peer_first = static_cast<int32_t>(wrap(first, impl.ranks));
+    else flat.peer_first = static_cast<int32_t>(wrap(first, ranks_));
   }
 }
 

@@ -21,7 +21,7 @@
 namespace weft::plan {
 
 struct CompiledStep;                             // instance_impl.h
-struct CompiledOperand;
+struct CompiledLane;
 
 // A plan with its number of ranks and parameters: names resolved to indices, expressions compiled, channels known.
 // Throws Error(plan): V1 where a name or number does not resolve, `require` lines that fail with the line as reason.
@@ -109,14 +109,15 @@ class Walk {
   bool to_step();                                 // moves to the next step of the block; false at its end
   bool loop_has_step();
   void fill(FlatStep& step, const CompiledStep& text) const;
-  bool fill_operand(FlatOperand& operand, const CompiledOperand& text) const;
+  void fill_operands(FlatStep& step, const CompiledStep& text) const;
   void fill_awaits(FlatStep& step, const CompiledStep& text) const;
 
-  const Instance* instance_;
-  int rank_, lane_, channel_;
+  const CompiledLane* text_;
+  int rank_, ranks_;
   Block block_;
   State state_ = State::before;
   int32_t at_ = 0, begin_ = 0, blocks_ = 0;       // places in the lane's operations
+  const std::vector<expr::IntCode>* codes_;
   std::vector<int64_t> values_;                   // r n c, lets, `for` variables and their bounds
   std::vector<int64_t> begin_values_;             // when the block began
 };
