@@ -17,6 +17,7 @@ struct VerifyOptions {
   std::map<Id, std::string> params;
   int max_findings = 20;
   std::function<bool(int rank, int peer)> mappable;   // V3; empty: every peer
+  bool cache = true;                            // read and keep verdicts under cache_directory()
 };
 struct Verdict { std::vector<Finding> findings; std::vector<int> ranks; int64_t steps = 0; bool ok() const { return findings.empty(); } };
 

@@ -1,0 +1,395 @@
+// V11 and V12: every result cell equals what its post says, in the promised order, with the promised rounding.
+//
+// A post is evaluated for one cell of its target: an operand of an aligned space means the same share, chunk and slice
+// of its part; any other operand, and the operands of a fold, mean whole parts. Inputs and states mean what they held
+// when the launch began (an `own` buffer: on its owner), so the check waits until the run is over.
+#include "weft/plan/verify_post.h"
+
+#include <algorithm>
+#include <map>
+
+namespace weft::plan {
+
+namespace {
+
+template <typename T> auto& at(T& list, int index) { return list[static_cast<size_t>(index)]; }
+
+[[noreturn]] void refuse(const std::string& message, const std::string& remedy) { throw Error(ErrorKind::plan, "post: " + message, remedy, "V1"); }
+
+int64_t wrap(int64_t value, int64_t modulus) { return ((value % modulus) + modulus) % modulus; }
+
+bool parse_integer(const std::string& text, int64_t& value) {
+  if (text.empty()) return false;
+  size_t used = 0;
+  try {
+    value = std::stoll(text, &used);
+  } catch (const std::exception&) {
+    return false;
+  }
+  return used == text.size();
+}
+
+}  // namespace
+
+// ---- numbers
+PostNumbers::PostNumbers(const Instance& instance) : instance_(&instance) {
+  for (const Param& param : instance.plan().params) {
+    int64_t value = 0;
+    if (parse_integer(param.value, value)) params_[param.name] = expr::integer(value);
+  }
+  for (const TableText& table : instance.plan().tables) tables_[table.name] = {table.rows};
+}
+
+int64_t PostNumbers::operator()(const Expr& e) {
+  auto& [keep, compiled] = known_[e.get()];
+  if (!keep) {
+    keep = e;                               // so that its address stays its own
+    compiled.code = expr::IntCode(expr::substitute(e, params_), [&](const std::string& name) {
+      compiled.names.push_back(name);
+      return static_cast<int>(compiled.names.size()) - 1;
+    }, tables_);
+  }
+  int64_t values[64] = {};
+  for (size_t i = 0; i < compiled.names.size() && i < 64; ++i) {
+    bool found = false;
+    for (const auto* scope : {&bound_, &lets_})
+      for (size_t k = scope->size(); k > 0 && !found; --k)
+        if ((*scope)[k - 1].first == compiled.names[i]) {
+          values[i] = (*scope)[k - 1].second;
+          found = true;
+        }
+    if (!found) refuse(compiled.names[i] + " is not known in a post", "use n, r, parameters, lets, the part's variable and those of its sums");
+  }
+  return compiled.code.run(values);
+}
+
+void PostNumbers::begin(int rank) {
+  lets_ = {{"r", rank}, {"n", instance_->ranks()}, {"c", 0}};
+  for (const Let& let : instance_->plan().lets) {
+    const int64_t value = (*this)(let.value);
+    lets_.emplace_back(let.name, value);
+  }
+}
+
+// ---- values
+PostTerms::PostTerms(SymbolicRun& run) : run_(&run), numbers_(run.subject().instance) {}
+
+std::optional<PostTerms::Value> PostTerms::evaluate(const Post& post, size_t target, int rank, const Coord& coord, int launch) {
+  numbers_.begin(rank);
+  numbers_.push(post.var, coord.part);
+  const int buffer = find_buffer(run_->subject().instance.plan(), post.targets[target].name);
+  std::optional<Value> value = term(post.value, {rank, launch, run_->subject().instance.buffer_space(buffer), coord}, target);
+  numbers_.pop();
+  if (value) value->term = run_->subject().terms.cast(run_->subject().instance.dtype(buffer), value->term);
+  return value;
+}
+
+std::optional<PostTerms::Value> PostTerms::term(const PostTerm& post, const Context& context, size_t output) {
+  switch (post.kind) {
+    case PostTerm::Kind::cell: return cell(post, context);
+    case PostTerm::Kind::reduce: return reduce(post, context);
+    case PostTerm::Kind::kernel: return apply(post, context, output);
+    case PostTerm::Kind::constant: return Value{run_->subject().terms.constant(post.value), Dtype::f64};
+  }
+  return std::nullopt;
+}
+
+std::optional<int> PostTerms::owner(int buffer, int part, int rank) const {
+  const Instance& instance = run_->subject().instance;
+  const auto owns = [&](int q) { return instance.own_part(buffer, q) < 0 || instance.own_part(buffer, q) == part; };
+  if (owns(rank)) return rank;
+  for (int q = 0; q < instance.ranks(); ++q)
+    if (owns(q)) return q;
+  return std::nullopt;
+}
+
+Term PostTerms::leaf(int buffer, int rank, const Coord& coord, int launch) {
+  const Buffer& text = at(run_->subject().instance.plan().buffers, buffer);
+  if (text.role == Buffer::Role::state) return run_->before(rank, launch, buffer, coord);
+  if (text.role == Buffer::Role::in || text.role == Buffer::Role::inout)
+    return run_->subject().terms.input(buffer, text.repl ? -1 : rank, coord, launch);
+  refuse(text.name + " is neither an input nor a state", "write what it holds in terms of inputs and states");
+}
+
+std::optional<PostTerms::Value> PostTerms::cell(const PostTerm& post, const Context& context) {
+  const Instance& instance = run_->subject().instance;
+  const int buffer = find_buffer(instance.plan(), post.cell.name);
+  if (buffer < 0) refuse(post.cell.name + " is no buffer", "declare it");
+  const int space = instance.buffer_space(buffer);
+  const SpaceShape& shape = run_->spaces()[space];
+  const int64_t count = post.cell.parts.count ? numbers_(post.cell.parts.count) : 1;
+  const int64_t first = numbers_(post.cell.parts.first);
+  std::vector<Term> list;
+  for (int64_t i = 0; i < count; ++i) {
+    const int part = static_cast<int>(wrap(first + i, shape.parts));
+    std::optional<int> rank = owner(buffer, part, context.rank);
+    if (post.cell.peers) {
+      const int64_t peer = numbers_(post.cell.peers->first);
+      if (peer == expr::none) return std::nullopt;
+      rank = static_cast<int>(wrap(peer, instance.ranks()));
+    }
+    if (!rank) refuse(fmt::format("nobody owns part {} of {}", part, post.cell.name), "name the rank: x@q[p]");
+    if (run_->spaces().aligned(space, context.space)) {
+      Coord coord = context.coord;
+      coord.part = part;
+      list.push_back(leaf(buffer, *rank, coord, context.launch));
+      continue;
+    }
+    for (int share = 0; share < shape.shares; ++share)
+      for (int chunk = 0; chunk < run_->chunks(*rank, context.launch, space, part); ++chunk)
+        for (int slice = 0; slice < shape.slices; ++slice) list.push_back(leaf(buffer, *rank, {part, share, chunk, slice}, context.launch));
+  }
+  if (std::find(list.begin(), list.end(), no_term) != list.end()) return std::nullopt;
+  return Value{run_->subject().terms.all(list), instance.dtype(buffer)};
+}
+
+std::optional<PostTerms::Value> PostTerms::reduce(const PostTerm& post, const Context& context) {
+  const int64_t lo = numbers_(post.lo), hi = numbers_(post.hi);
+  std::vector<Term> list;
+  Dtype dtype = Dtype::f32;
+  for (int64_t i = lo; i < hi; ++i) {
+    numbers_.push(post.var, i);
+    const std::optional<Value> value = term(post.args[0], context, SIZE_MAX);
+    numbers_.pop();
+    if (!value) continue;
+    dtype = value->dtype;
+    list.push_back(value->term);
+  }
+  if (list.empty()) return std::nullopt;
+  kernel::Reduction reduction = post.reduction;
+  for (const Param& param : run_->subject().instance.plan().params)
+    if (!post.reduction_param.empty() && param.name == post.reduction_param) reduction = kernel::parse_reduction(param.value).value_or(reduction);
+  return Value{run_->subject().terms.fold(reduction, accumulate_dtype(dtype), list), dtype};
+}
+
+// ---- kernels
+const PostTerm* PostTerms::first_cell(const PostTerm& post) const {
+  if (post.kind == PostTerm::Kind::cell) return &post;
+  for (const PostTerm& arg : post.args)
+    if (const PostTerm* found = first_cell(arg)) return found;
+  return nullptr;
+}
+
+std::optional<std::vector<TermOutput>> PostTerms::outputs(const PostTerm& post, const Context& context, int kernel) {
+  std::vector<Dtype> dtypes;
+  std::vector<Term> inputs;
+  bool any_aligned = false;
+  Terms& terms = run_->subject().terms;
+  for (const PostTerm& arg : post.args) {
+    const std::optional<Value> value = term(arg, context, SIZE_MAX);
+    if (!value) return std::nullopt;
+    dtypes.push_back(value->dtype);
+    inputs.push_back(arg.kind == PostTerm::Kind::reduce ? terms.cast(value->dtype, value->term) : value->term);
+    const PostTerm* cell = first_cell(arg);
+    const int buffer = cell ? find_buffer(run_->subject().instance.plan(), cell->cell.name) : -1;
+    any_aligned |= buffer >= 0 && run_->spaces().aligned(run_->subject().instance.buffer_space(buffer), context.space);
+  }
+  const bool tile = kernel::kind(at(run_->subject().instance.plan().kernels, kernel)) == kernel::Kind::tile;
+  const Term position = tile && any_aligned ? no_term : terms.position(run_->spaces()[context.space].twin, context.coord);
+  return run_->subject().kernels.apply(kernel, post.call.scalars, dtypes, inputs, position);
+}
+
+// A folding kernel in a post folds all elements of the parts that its operands name.
+std::optional<PostTerms::Value> PostTerms::fold(const PostTerm& post, const Context& context, int kernel, size_t output) {
+  const Instance& instance = run_->subject().instance;
+  const PostTerm* cell = first_cell(post);
+  if (!cell) refuse("a fold of constants", "give it a buffer");
+  const int buffer = find_buffer(instance.plan(), cell->cell.name);
+  const int space = instance.buffer_space(buffer);
+  const SpaceShape& shape = run_->spaces()[space];
+  const int part = static_cast<int>(wrap(numbers_(cell->cell.parts.first), shape.parts));
+  const std::optional<int> rank = owner(buffer, part, context.rank);
+  std::vector<Term> list;
+  kernel::Reduction reduction = kernel::Reduction::sum;
+  for (int share = 0; share < shape.shares; ++share)
+    for (int chunk = 0; chunk < run_->chunks(rank.value_or(context.rank), context.launch, space, part); ++chunk)
+      for (int slice = 0; slice < shape.slices; ++slice) {
+        const auto values = outputs(post, {context.rank, context.launch, space, {part, share, chunk, slice}}, kernel);
+        if (!values) return std::nullopt;
+        const TermOutput& value = (*values)[std::min(output, values->size() - 1)];
+        reduction = value.reduction;
+        list.push_back(value.term);
+      }
+  return Value{run_->subject().terms.bag(reduction, std::move(list)), Dtype::f64};
+}
+
+std::optional<PostTerms::Value> PostTerms::apply(const PostTerm& post, const Context& context, size_t output) {
+  const Plan& plan = run_->subject().instance.plan();
+  const int kernel = find_kernel(plan, post.call.name);
+  if (kernel < 0) refuse(post.call.name + " is no kernel", "write its body into the plan");
+  if (kernel::kind(at(plan.kernels, kernel)) == kernel::Kind::fold) return fold(post, context, kernel, output);
+  const auto values = outputs(post, context, kernel);
+  if (!values) return std::nullopt;
+  const TermOutput& value = (*values)[std::min(output, values->size() - 1)];
+  Terms& terms = run_->subject().terms;
+  return Value{value.term, terms.has_dtype(value.term) ? terms.dtype(value.term) : Dtype::f64};
+}
+
+// ---- the check
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(SymbolicRun& run) : run_(run), posts_(run), plan_(run.subject().instance.plan()) {}
+
+  void check() {
+    for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+      const Buffer& buffer = plan_.buffers[b];
+      bool stated = false;
+      for (const Post& post : plan_.posts)
+        for (size_t t = 0; t < post.targets.size(); ++t)
+          if (post.targets[t].name == buffer.name) {
+            stated = true;
+            check(post, t, static_cast<int>(b));
+          }
+      if (!stated && (buffer.role == Buffer::Role::out || buffer.role == Buffer::Role::inout))
+        add("V11", -1, buffer.name, fmt::format("no post says what {} must hold. Remedy: post {}[p] = ...", buffer.name, buffer.name), "stated");
+      if (!stated && buffer.role == Buffer::Role::state) check(Post{}, 0, static_cast<int>(b));
+    }
+  }
+
+ private:
+  void add(const std::string& rule, int rank, const std::string& cell, const std::string& message, const std::string& kind) {
+    Finding finding;
+    finding.rule = rule;
+    finding.rank = rank;
+    finding.cell = cell;
+    finding.message = message;
+    run_.findings().add(finding, kind + cell.substr(0, cell.find('@')));
+  }
+
+  void check(const Post& post, size_t target, int buffer) {
+    const Instance& instance = run_.subject().instance;
+    const int space = instance.buffer_space(buffer);
+    const SpaceShape& shape = run_.spaces()[space];
+    for (int rank = 0; rank < instance.ranks(); ++rank)
+      for (int launch = 0; launch < verified_launches; ++launch)
+        for (int part = 0; part < shape.parts; ++part) {
+          if (instance.own_part(buffer, rank) >= 0 && instance.own_part(buffer, rank) != part) continue;
+          for (int share = 0; share < shape.shares; ++share)
+            for (int chunk = 0; chunk < run_.chunks(rank, launch, space, part); ++chunk)
+              for (int slice = 0; slice < shape.slices; ++slice) {
+                if (run_.findings().full()) return;
+                one(post, target, buffer, rank, {part, share, chunk, slice}, launch);
+              }
+        }
+  }
+
+  // A state without a post keeps its value.
+  std::optional<Term> wanted(const Post& post, size_t target, int buffer, int rank, const Coord& coord, int launch) {
+    if (post.targets.empty()) return run_.before(rank, launch, buffer, coord);
+    const auto value = posts_.evaluate(post, target, rank, coord, launch);
+    return value ? std::optional(value->term) : std::nullopt;
+  }
+
+  void one(const Post& post, size_t target, int buffer, int rank, const Coord& coord, int launch) {
+    const std::string name = fmt::format("{}@{}[{}]", at(plan_.buffers, buffer).name, rank, coord.part);
+    std::optional<Term> want;
+    try {
+      want = wanted(post, target, buffer, rank, coord, launch);
+    } catch (const Error& error) {
+      add("V1", rank, name, error.message() + ". Remedy: " + error.remedy(), "post");
+      throw Halt{};
+    }
+    if (!want) return;
+    const Term have = run_.after(rank, launch, buffer, coord);
+    Terms& terms = run_.subject().terms;
+    const std::string cell = fmt::format("{} channel {} chunk {} slice {} after launch {}", name, coord.share, coord.chunk, coord.slice, launch);
+    if (have == no_term) {
+      add("V11", rank, cell, fmt::format("is never written. Remedy: a step that writes it on rank {}", rank), "written");
+      return;
+    }
+    const bool any = plan_.order != Order::rank, hops = plan_.round == Round::hops;
+    if (terms.normal(have, any, hops) != terms.normal(*want, any, hops)) different(rank, cell, have, *want);
+    else if (plan_.order == Order::fixed) same_tree(post, target, rank, cell, have);
+    same_bits(buffer, rank, cell, coord, launch, have, *want);
+  }
+
+  void different(int rank, const std::string& cell, Term have, Term want) {
+    Terms& terms = run_.subject().terms;
+    const std::string text = fmt::format("holds {}, its post says {}", terms.print(have), terms.print(want));
+    if (terms.normal(have, true, true) != terms.normal(want, true, true)) {
+      add("V11", rank, cell, text, "value");
+      return;
+    }
+    const bool rounding = terms.normal(have, true, false) != terms.normal(want, true, false);
+    add("V12", rank, cell, text + (rounding ? "; it is rounded on the way. Remedy: a wider wire type, or `round hops`"
+                                            : "; the order is another one. Remedy: `order any`, or an algorithm that keeps rank order"), "numbers");
+  }
+
+  // order fixed: the same tree for every cell.
+  void same_tree(const Post& post, size_t target, int rank, const std::string& cell, Term have) {
+    const Term tree = run_.subject().terms.skeleton(have);
+    if (tree == no_term) return;
+    const auto [place, fresh] = trees_.try_emplace({&post, target}, std::pair(tree, cell));
+    if (!fresh && place->second.first != tree)
+      add("V12", rank, cell, fmt::format("is reduced in another order than {}. Remedy: `order any`, or an algorithm with one tree for all cells", place->second.second), "tree");
+  }
+
+  // Ranks that should hold the same value hold the same bits.
+  void same_bits(int buffer, int rank, const std::string& cell, const Coord& coord, int launch, Term have, Term want) {
+    const auto [place, fresh] = bits_.try_emplace({static_cast<uint64_t>(buffer) << 48 | static_cast<uint64_t>(launch) << 40 | pack(coord), want}, std::pair(have, rank));
+    if (!fresh && place->second.first != have && !run_.findings().full())
+      add("V12", rank, cell, fmt::format("differs in its bits from rank {}: {} and {}. Remedy: round to the wire's type before the value is spread",
+                                         place->second.second, run_.subject().terms.print(have), run_.subject().terms.print(place->second.first)), "bits");
+  }
+
+  SymbolicRun& run_;
+  PostTerms posts_;
+  const Plan& plan_;
+  std::map<std::pair<const Post*, size_t>, std::pair<Term, std::string>> trees_;
+  std::map<std::pair<uint64_t, Term>, std::pair<Term, int>> bits_;
+};
+
+}  // namespace
+
+void check_posts(SymbolicRun& run) {
+  try {
+    Checker(run).check();
+  } catch (const Halt&) {
+  }
+}
+
+// ---- counts of given spaces
+namespace {
+
+void join_cells(const Instance& instance, PostNumbers& numbers, const PostTerm& post, int space, int rank, int part,
+                const std::function<void(int, int, int, int, int, int)>& join) {
+  if (post.kind == PostTerm::Kind::cell) {
+    const int buffer = find_buffer(instance.plan(), post.cell.name);
+    if (buffer < 0) return;
+    const int other = instance.buffer_space(buffer);
+    if (at(instance.plan().spaces, other).kind != Space::Kind::given) return;
+    const int64_t peer = post.cell.peers ? numbers(post.cell.peers->first) : rank;
+    if (peer == expr::none) return;
+    join(space, rank, part, other, static_cast<int>(wrap(peer, instance.ranks())), static_cast<int>(wrap(numbers(post.cell.parts.first), instance.parts(other))));
+    return;
+  }
+  const bool sum = post.kind == PostTerm::Kind::reduce;
+  const int64_t lo = sum ? numbers(post.lo) : 0, hi = sum ? numbers(post.hi) : 1;
+  for (int64_t i = lo; i < hi; ++i) {
+    if (sum) numbers.push(post.var, i);
+    for (const PostTerm& arg : post.args) join_cells(instance, numbers, arg, space, rank, part, join);
+    if (sum) numbers.pop();
+  }
+}
+
+}  // namespace
+
+void join_given_counts(const Instance& instance, const std::function<void(int, int, int, int, int, int)>& join) {
+  PostNumbers numbers(instance);
+  for (const Post& post : instance.plan().posts) {
+    const int buffer = post.targets.empty() ? -1 : find_buffer(instance.plan(), post.targets[0].name);
+    const int space = buffer < 0 ? -1 : instance.buffer_space(buffer);
+    if (space < 0 || at(instance.plan().spaces, space).kind != Space::Kind::given) continue;
+    for (int rank = 0; rank < instance.ranks(); ++rank)
+      for (int part = 0; part < static_cast<int>(instance.parts(space)); ++part) {
+        numbers.begin(rank);
+        numbers.push(post.var, part);
+        join_cells(instance, numbers, post.value, space, rank, part, join);
+        numbers.pop();
+      }
+  }
+}
+
+}  // namespace weft::plan

@@ -1,0 +1,55 @@
+// Posts on terms: what `post y[p] = ...` says a cell must hold. See check_posts in verify_run.h.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "weft/plan/verify_run.h"
+
+namespace weft::plan {
+
+// Evaluates the integer expressions of posts: over r, n, parameters, lets, the post's own variable and those of its sums.
+class PostNumbers {
+ public:
+  explicit PostNumbers(const Instance& instance);
+  void begin(int rank);                               // lets of that rank (channel 0)
+  void push(const Id& name, int64_t value) { bound_.emplace_back(name, value); }
+  void pop() { bound_.pop_back(); }
+  int64_t operator()(const Expr& e);
+
+ private:
+  const Instance* instance_;
+  std::map<std::string, Expr> params_;
+  std::map<std::string, expr::Table> tables_;
+  std::vector<std::pair<Id, int64_t>> lets_, bound_;
+  struct Compiled { expr::IntCode code; std::vector<Id> names; };
+  std::map<const expr::Node*, std::pair<Expr, Compiled>> known_;
+};
+
+class PostTerms {
+ public:
+  PostTerms(SymbolicRun& run);
+  struct Value { Term term = no_term; Dtype dtype = Dtype::f32; };
+  // What target `target` of the post must hold in this cell of its space on this rank after this launch; nothing where
+  // every contribution is absent (a peer `none`) or the launch was not reached. Throws Error(plan, V1).
+  std::optional<Value> evaluate(const Post& post, size_t target, int rank, const Coord& coord, int launch);
+ private:
+  struct Context { int rank, launch, space; Coord coord; };
+  std::optional<Value> term(const PostTerm& post, const Context& context, size_t output);
+  std::optional<Value> cell(const PostTerm& post, const Context& context);
+  std::optional<Value> reduce(const PostTerm& post, const Context& context);
+  std::optional<Value> apply(const PostTerm& post, const Context& context, size_t output);
+  std::optional<Value> fold(const PostTerm& post, const Context& context, int kernel, size_t output);
+  std::optional<std::vector<TermOutput>> outputs(const PostTerm& post, const Context& context, int kernel);
+  const PostTerm* first_cell(const PostTerm& post) const;
+  std::optional<int> owner(int buffer, int part, int rank) const;
+  Term leaf(int buffer, int rank, const Coord& coord, int launch);
+
+  SymbolicRun* run_;
+  PostNumbers numbers_;
+};
+
+// Which parts of a `given` space must have equal counts, as the posts say: (space, rank, part) pairs through `join`.
+void join_given_counts(const Instance& instance, const std::function<void(int, int, int, int, int, int)>& join);
+
+}  // namespace weft::plan
