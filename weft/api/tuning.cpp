@@ -4,60 +4,10 @@
 #include <cmath>
 
 #include "weft/api/reference.h"
-#include "weft/api/tune_rank.h"
+#include "weft/api/trial_runner.h"
 
 namespace weft::api {
 namespace {
-
-std::unique_ptr<transport::Job> start(const TuneJob& job, bool threads, bool pin) {
-  const auto make = [&job](transport::Transport& transport) -> transport::CommandLoop {
-    auto rank = std::make_shared<TuneRank>(transport, job);
-    return [rank](transport::Transport&, std::string_view text) { return rank->command(text); };
-  };
-  transport::RankOptions options;
-  options.pin = pin;
-  return threads ? transport::start_threads(job.sizes.ranks, make, options) : transport::start_processes(job.sizes.ranks, make, options);
-}
-
-// The same command to all ranks; their answers.
-std::vector<std::string> ask(transport::Job& job, const std::string& command) {
-  constexpr int64_t bound_ns = 600'000'000'000;
-  for (int rank = 0; rank < job.ranks(); rank++) job.send(rank, command);
-  std::vector<std::string> answers;
-  for (int rank = 0; rank < job.ranks(); rank++) answers.push_back(job.receive(rank, bound_ns));
-  return answers;
-}
-
-// A launch's time is the slowest rank's; a round's figure is the median of its launches.
-double slowest_median(const std::vector<std::string>& answers) {
-  std::vector<double> slowest;
-  for (const std::string& answer : answers) {
-    const std::vector<std::string> figures = words(answer);
-    slowest.resize(figures.size(), 0);
-    for (size_t i = 0; i < figures.size(); i++) slowest[i] = std::max(slowest[i], std::stod(figures[i]));
-  }
-  WEFT_CHECK(!slowest.empty(), "no figure");
-  std::sort(slowest.begin(), slowest.end());
-  return slowest[slowest.size() / 2];
-}
-
-class JobEvaluator : public tune::Evaluator {
- public:
-  JobEvaluator(transport::Job& job, const std::vector<tune::Trial>& trials) : job_(job), trials_(trials) {}
-  std::vector<double> round(const std::vector<int>& ids) override {
-    std::vector<double> out;
-    for (const int id : ids) {
-      const double predicted = trials_[static_cast<size_t>(id)].prediction.total_ns;
-      const int repeats = std::clamp(static_cast<int>(4e6 / std::max(1.0, predicted)), 1, 25) | 1;
-      out.push_back(slowest_median(ask(job_, fmt::format("time {} {}", id, repeats))));
-    }
-    return out;
-  }
-
- private:
-  transport::Job& job_;
-  const std::vector<tune::Trial>& trials_;
-};
 
 bool comparable_bits(const tune::Trial& trial) {
   if (trial.bits != schedule::Bits::kept && trial.bits != schedule::Bits::order) return false;
@@ -71,24 +21,24 @@ int plain_id(const std::vector<tune::Trial>& trials) {
   return trials.front().id;
 }
 
-void check_bits(std::vector<tune::Trial>& trials, transport::Job& job) {
-  ask(job, fmt::format("digest {}", plain_id(trials)));
+void check_bits(std::vector<tune::Trial>& trials, TrialRunner& runner) {
+  runner.ask(fmt::format("digest {}", plain_id(trials)));
   for (tune::Trial& trial : trials) {
     if (!comparable_bits(trial) || trial.check.rfind("WRONG", 0) == 0) continue;
     trial.check = trial.check.empty() ? "bits" : "bits, " + trial.check;
-    for (const std::string& answer : ask(job, fmt::format("bits {}", trial.id)))
+    for (const std::string& answer : runner.ask(fmt::format("bits {}", trial.id)))
       if (answer != "same") trial.check = "WRONG: bits of " + answer;
   }
 }
 
 std::string shorter(double error) { return fmt::format("{:.1e}", error); }
 
-void check_reference(std::vector<tune::Trial>& trials, transport::Job& job, double tolerance) {
+void check_reference(std::vector<tune::Trial>& trials, TrialRunner& runner, double tolerance) {
   for (tune::Trial& trial : trials) {
     if (trial.check.rfind("WRONG", 0) == 0) continue;
     double worst = 0;
     std::string where;
-    for (const std::string& answer : ask(job, fmt::format("reference {}", trial.id))) {
+    for (const std::string& answer : runner.ask(fmt::format("reference {}", trial.id))) {
       const size_t space = answer.find(' ');
       const double error = std::stod(answer.substr(0, space));
       if (error >= worst) worst = error, where = answer.substr(space + 1);
@@ -130,20 +80,15 @@ ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t ele
 void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
                   const std::map<std::string, double>& scalars, double tolerance) {
   const std::vector<ir::Values> expected = reference_results(program, sizes, 2, scalars);
-  TuneJob job{program, sizes, scalars, trials, 0, &expected};
-  job.block_bytes = block_bytes(job);
-  const auto running = start(job, threads, false);
-  check_reference(trials, *running, tolerance);
-  running->finish();
+  TrialRunner runner({program, sizes, scalars, trials, 0, &expected}, threads, false);
+  check_reference(trials, runner, tolerance);
+  runner.finish();
 }
 
 void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request) {
-  TuneJob job{request.program, request.sizes, request.scalars, trials, 0, nullptr};
-  job.block_bytes = block_bytes(job);
-  const auto running = start(job, request.threads, request.pin);
-  JobEvaluator evaluator(*running, trials);
-  tune::measure(trials, evaluator, request.rounds);
-  running->finish();
+  TrialRunner runner({request.program, request.sizes, request.scalars, trials, 0, nullptr}, request.threads, request.pin);
+  tune::measure(trials, runner, request.rounds);
+  runner.finish();
 }
 
 TuneReport tune_program(const TuneRequest& request) {
@@ -164,21 +109,18 @@ TuneReport tune_program(const TuneRequest& request) {
     say(fmt::format("evaluating the reference on {} elements", report.check_elements));
     check_trials(trials, request.program, small, request.threads, request.scalars, report.tolerance);
   }
-  TuneJob job{request.program, request.sizes, request.scalars, trials, 0, nullptr};
-  job.block_bytes = block_bytes(job);
-  report.memory_bytes = job.block_bytes * request.sizes.ranks;
-  say(fmt::format("starting {} ranks with {} each", request.sizes.ranks, human_bytes(static_cast<double>(job.block_bytes))));
-  const auto running = start(job, request.threads, request.pin);
+  say(fmt::format("starting {} ranks", request.sizes.ranks));
+  TrialRunner runner({request.program, request.sizes, request.scalars, trials, 0, nullptr}, request.threads, request.pin);
+  report.memory_bytes = runner.block_bytes() * request.sizes.ranks;
   if (request.check) {
     say("comparing bits with the plain schedule");
-    check_bits(trials, *running);
+    check_bits(trials, runner);
   }
-  JobEvaluator evaluator(*running, trials);
   tune::RoundOptions rounds = request.rounds;
   rounds.progress = [&](int round, int alive, double best_ns) { say(fmt::format("round {}: {} schedules alive, best {}", round, alive, human_ns(best_ns))); };
   for (tune::Trial& trial : trials) trial.given_up |= trial.check.rfind("WRONG", 0) == 0;
-  tune::measure(trials, evaluator, rounds);
-  running->finish();
+  tune::measure(trials, runner, rounds);
+  runner.finish();
   report.model = tune::judge(trials);
   report.explanation = tune::explain(trials);
   std::stable_sort(trials.begin(), trials.end(), [](const tune::Trial& a, const tune::Trial& b) {
