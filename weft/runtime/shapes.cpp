@@ -1,0 +1,23 @@
+#include "weft/runtime/shapes.h"
+
+#include <set>
+
+#include "weft/runtime/typing.h"
+
+namespace weft::runtime {
+
+std::vector<kernel::StepShape> step_shapes(const plan::Instance& instance, bool stream) {
+  const plan::Assembly assembly(instance);
+  const Typing typing(assembly);
+  std::vector<kernel::StepShape> shapes;
+  std::set<std::string> known;
+  for (const plan::AssembledLane& lane : assembly.lanes)
+    for (const plan::AssembledBlock& block : lane.blocks)
+      for (const plan::AssembledStep& step : block.steps) {
+        StepTyping typed = typing.step(lane, block, step, stream);
+        if (!typed.idle && known.insert(typed.shape.key()).second) shapes.push_back(std::move(typed.shape));
+      }
+  return shapes;
+}
+
+}  // namespace weft::runtime
