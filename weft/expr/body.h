@@ -16,6 +16,13 @@
 
 namespace weft::expr {
 
+// Integers wrap in their dtype; `/` of integers floors (-7 / 2 = -4, as // does in Python), % has the divisor's sign;
+// x / 0 = 0 and x % 0 = x (no trap inside a kernel). `^` with the literal 2 is a product, else the table's pow; of
+// integers it wraps and a negative exponent truncates (2 ^ -1 = 0). Float to integer casts truncate, NaN gives 0, what
+// does not fit the nearest end of i64 (u64), and then wraps. A comparison without tensors, such as
+// `rand(seed, 1) < 0.1`, is done in f64 (i64 where all is integer), in which both sides are exact.
+// Bits are equal in all forms but for NaN, whose sign and payload are the processor's.
+
 // Dtype of a pointwise expression. `type_of(name)`: the tensor's dtype, or nothing for a weak name (scalar, let, size).
 // Returns nothing for an all-weak expression. Throws Error(user) with rule D1, F4 or F5; the message names the operands.
 std::optional<Dtype> infer_dtype(const Expr& e, const std::function<std::optional<Dtype>(const std::string&)>& type_of);
@@ -29,6 +36,8 @@ struct Body {
   std::vector<Assignment> assignments;  // in order; may shadow an input (`a_s = a_s / ranks`)
   std::vector<std::string> outputs;     // names of inputs or assignments, one per output; may repeat
   bool needs_positions = false;         // uses rand or index: the global element index counts
+  // In a body index() is the element's position and index(inner, extent) is position / inner % extent: index(d) of a
+  // program needs a shape, which lowering has and a body has not; index(d) itself is refused (unsupported).
 };
 
 // Register code for blocks of elements: the vectorised evaluator. Built once, run for many blocks.
@@ -39,7 +48,8 @@ class BodyCode {
   ~BodyCode();
   BodyCode(BodyCode&&) noexcept;
   // scalars: one per body.scalars. inputs[i]: `count` elements of inputs[i].dtype, or one element where
-  // broadcast[i]. outputs[k]: count elements of the output's dtype. position: global index of the first element.
+  // broadcast[i] (null: none). outputs[k]: count elements of the output's dtype, elsewhere or exactly at an input.
+  // position: global index of the first element. Several threads may run one code.
   void run(std::span<const ScalarValue> scalars, std::span<const void* const> inputs, const bool* broadcast,
            std::span<void* const> outputs, int64_t count, int64_t position) const;
 
@@ -56,7 +66,10 @@ struct BodySource {
   struct Hoisted { std::string name; Expr value; Dtype dtype; };
   std::vector<Hoisted> hoisted;
   std::vector<std::string> lines;       // refer to inputs by their C names, to `pos` for the position
+  std::vector<std::string> outputs;     // C names of the outputs: a shadowing assignment gets a number, `a_s_2`
 };
+// In the lines narrow floats are float, bool is bool, others their C type; hoisted names have `dtype` (never narrow).
+// Lines call functions of functions_impl.h (namespace wm).
 BodySource source(const Body& body);
 std::string c_name(const std::string& name);      // "m1.s" -> "m1_s"
 

@@ -152,6 +152,9 @@ template <class T> WEFT_FN T add(T a, T b) { return static_cast<T>(static_cast<W
 template <class T> WEFT_FN T sub(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b)); }
 template <class T> WEFT_FN T mul(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b)); }
 template <class T> WEFT_FN T neg(T a) { return sub(T(0), a); }
+WEFT_FN float square(float x) { return x * x; }
+WEFT_FN double square(double x) { return x * x; }
+template <class T> WEFT_FN T square(T x) { return mul(x, x); }
 template <class T> WEFT_FN T floor_div(T a, T b) {
   if (b == 0) return 0;
   if (T(-1) < T(0) && b == T(-1)) return neg(a);
