@@ -45,9 +45,16 @@ std::vector<Id> launch_scalars(const Plan& plan);         // distinct scalars of
 struct Range { int64_t begin = 0, end = 0; int64_t size() const { return end - begin; } };
 
 // Cell arithmetic for one launch. Ranges are in the part's own linear order unless said otherwise.
+// Part p of an even space is [p*U/parts, (p+1)*U/parts) along the Cut's axis, in units of `grain` positions (U of them,
+// the last may be short). Shares of a part, chunks of a share and slices of a chunk are cut the same way, in units of
+// `grain` elements. Every part of an `equal` space has axis / parts positions, of a `fixed` one fixed_count elements.
+// Derived spaces need no Extent: by segment, they have as many elements as `of` has segments; by block K, one for each
+// K elements of `of` or part of them; by row and column, what the Meeting says. Kind fixed: so many in each part; kind
+// even: so many in all. Error(user): an extent of the wrong kind, an axis that equal parts cannot share, negative counts.
 class Extents {
  public:
   // chunk_elements: per space, elements of one chunk of a share (the tuner's, or default_chunk()); rounded up to grain.
+  // 0, or an empty list: 64 Ki.
   Extents(const Instance& instance, std::vector<SpaceExtent> spaces, std::vector<int64_t> chunk_elements);
   int64_t elements(int space) const;
   int64_t part_size(int space, int64_t part) const;       // elements of a part
@@ -69,15 +76,40 @@ class Extents {
   }
   int64_t run_at(int space, int64_t part, int64_t at, int64_t end, int64_t& count) const;
   const std::vector<SpaceExtent>& spaces() const { return spaces_; }
+  // OnDevice: the counts that the loop found in the space's buffer. Until then the sizes of its parts are an error.
+  void set_given(int space, std::vector<int64_t> counts);
+  // Which element of the derived space the element at `position` of the whole value of its `of` meets (derived by
+  // segment, row, column or block); `count`: how many elements from there on meet that same one.
+  int64_t meet_at(int derived, int64_t position, int64_t& count) const;
 
  private:
+  // How a space's parts lie in its whole value: cut along an axis, or one after the other.
+  struct Measure {
+    bool cut = false, known = true;
+    Cut shape;                          // cut
+    int64_t unit = 1;                   // cut: axis positions that stay together
+    int64_t each = 0;                   // one after the other, all of this size
+    std::vector<int64_t> begin;         // one after the other, of different sizes: parts + 1 places
+    int64_t parts = 1, grain = 1, chunk = 0;
+    std::vector<int64_t> segment_begin; // where segments (tensors) begin, and the end
+  };
+  void measure(int space);
+  void measure_given(Measure& m, const std::vector<int64_t>& counts, const Id& name) const;
+  void measure_like(Measure& m, int like) const;
+  int64_t derived_elements(int space) const;
+  int64_t meeting_elements(int space) const;
+  const Measure& at(int space) const;
+  int64_t axis_begin(const Measure& m, int64_t part) const;
+  int64_t largest_part(const Measure& m) const;
+
   const Instance* instance_;
   std::vector<SpaceExtent> spaces_;
-  std::vector<int64_t> chunk_;
+  std::vector<Measure> measures_;
 };
 
 // The chunk a space gets when nobody says: min over families of slot payload * slices / (parts in the largest message),
-// rounded to grain; without links 64 Ki elements a share (cache-sized).
+// rounded to grain; without links 64 Ki elements a share (cache-sized). Spaces that are looped over together get the same
+// chunk (a space of blocks of K: that chunk's number of blocks), so that chunk l is the same elements in each.
 std::vector<int64_t> default_chunk(const Instance& instance, int64_t slot_payload_bytes);
 
 }  // namespace weft::plan
