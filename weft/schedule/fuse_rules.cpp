@@ -132,10 +132,9 @@ FuseRules::Breach FuseRules::check_convex(const std::vector<size_t>& members, co
 // K7: the group writes a state part by part while a member needs the old one whole.
 FuseRules::Breach FuseRules::check_states(const std::vector<size_t>& members, const std::vector<bool>& inside) const {
   auto parts = [this](size_t m) { return nodes_[m].site.kind == Site::Kind::sliced || nodes_[m].site.kind == Site::Kind::root; };
-  if (std::none_of(members.begin(), members.end(), parts)) return {};
   for (const ir::Update& update : form_.program.updates) {
     size_t writer = position(form_.program, update.value);
-    if (writer == nodes_.size() || !inside[writer]) continue;
+    if (writer == nodes_.size() || !inside[writer] || !parts(writer)) continue;
     for (size_t m : members) {
       const std::vector<ir::Name>& args = nodes_[m].op->args;
       bool reads = std::find(args.begin(), args.end(), update.state) != args.end();
