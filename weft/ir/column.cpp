@@ -1,11 +1,14 @@
 // One node of the tree after the other, each over all elements, in f64 or 64-bit integers.
 //
 // The functions are those of the C library and not those of expr/: an oracle that shared the polynomials it is to
-// check would agree with their mistakes. Integers are exact and wrap at 64 bits; division floors and by zero gives 0.
+// check would agree with their mistakes. Integers wrap in their dtype; division floors, by zero it gives 0 and the
+// remainder the dividend (the rules of expr/body.h, written here a second time).
 #include "weft/ir/column.h"
 
 #include <cmath>
 
+#include "weft/expr/body.h"
+#include "weft/expr/functions.h"
 #include "weft/expr/philox.h"
 
 namespace weft::ir {
@@ -74,7 +77,7 @@ Column arithmetic(Op op, const Column& a, const Column& b) {
     case Op::div: return exact ? wholes(a, b, [=](int64_t x, int64_t y) { return floor_divide(x, y, no_sign); }) : reals(a, b, [](double x, double y) { return x / y; });
     case Op::pow: return exact ? wholes(a, b, [=](int64_t x, int64_t y) { return integer_power(x, y, no_sign); }) : reals(a, b, [](double x, double y) { return std::pow(x, y); });
     case Op::mod:
-      if (exact) return wholes(a, b, [=](int64_t x, int64_t y) { return y == 0 ? 0 : static_cast<int64_t>(bits(x) - bits(y) * bits(floor_divide(x, y, no_sign))); });
+      if (exact) return wholes(a, b, [=](int64_t x, int64_t y) { return static_cast<int64_t>(bits(x) - bits(y) * bits(floor_divide(x, y, no_sign))); });
       return reals(a, b, [](double x, double y) { return x - y * std::floor(x / y); });
     default: break;
   }
@@ -146,22 +149,41 @@ Column cast(Dtype dtype, const Column& a, bool round) {
   return out;
 }
 
+Column wrapped(Column column, Dtype dtype) {
+  if (!column.is_float && is_integer(dtype))
+    for (int64_t& value : column.i) value = wrap_to(dtype, value);
+  return column;
+}
+
+Column as_real(Column column) {
+  if (column.is_float) return column;
+  for (int64_t k = 0; k < column.size(); ++k) column.f.push_back(column.real(k));
+  column.is_float = true;
+  column.i.clear();
+  return column;
+}
+
+// Expressions are evaluated for the dtype that their context wants (D2): positions and weak numbers take the dtype of
+// what they meet, integers wrap in it.
 class Evaluator {
  public:
   explicit Evaluator(const Leaves& leaves) : leaves_(leaves) {}
 
-  Column value(const Expr& e) const {
+  Column value(const Expr& e, Dtype want) const {
+    if (is_integer(want) && want != Dtype::i64 && scalar_only(e)) return wrapped(value(e, Dtype::i64), want);
     switch (e->op) {
       case Op::integer: return uniform_column({true, e->integer, 0});
       case Op::number: return uniform_column({false, 0, e->number});
       case Op::name: return leaves_.operand(e->name);
-      case Op::neg: return negated(value(e->args[0]));
-      case Op::not_: return comparison(Op::eq, value(e->args[0]), uniform_column({true, 0, 0}));
-      case Op::call: return function(e);
+      case Op::neg: return wrapped(negated(value(e->args[0], want)), want);
+      case Op::not_: return comparison(Op::eq, value(e->args[0], Dtype::boolean), uniform_column({true, 0, 0}));
+      case Op::call: return function(e, want);
       default: break;
     }
-    const Column a = value(e->args[0]), b = value(e->args[1]);
-    return e->op >= Op::lt && e->op <= Op::or_ ? comparison(e->op, a, b) : arithmetic(e->op, a, b);
+    const bool compares = e->op >= Op::lt && e->op <= Op::or_;
+    const Dtype of_args = compares ? context(e->args) : want;
+    const Column a = value(e->args[0], of_args), b = value(e->args[1], of_args);
+    return compares ? comparison(e->op, a, b) : wrapped(arithmetic(e->op, a, b), want);
   }
 
  private:
@@ -170,24 +192,58 @@ class Evaluator {
     return reals(a, a, [](double x, double) { return -x; });
   }
 
-  Column function(const Expr& e) const {
+  // Known at launch: computed once, in f64 or i64, whatever it meets.
+  bool scalar_only(const Expr& e) const {
+    bool only = true;
+    expr::visit(e, [&](const expr::Node& node) {
+      only = only && (node.op != Op::name || !leaves_.dtype(node.name));
+      only = only && (node.op != Op::call || (node.name != "rand" && node.name != "index"));
+    });
+    return only;
+  }
+
+  // The dtype in which operands of a comparison or a cast are computed.
+  Dtype context(const std::vector<Expr>& args) const {
+    bool whole = true;
+    for (const Expr& a : args) {
+      if (const auto strong = expr::infer_dtype(a, leaves_.dtype)) return *strong;
+      expr::visit(a, [&](const expr::Node& node) { whole = whole && !is_real(node); });
+    }
+    return whole ? Dtype::i64 : Dtype::f64;
+  }
+
+  bool is_real(const expr::Node& node) const {
+    if (node.op == Op::name) return leaves_.operand(node.name).is_float;
+    if (node.op != Op::call) return node.op == Op::number;
+    const expr::Function* known = expr::find_function(node.name);
+    return node.name == "rand" || (known && known->float_only);
+  }
+
+  Column function(const Expr& e, Dtype want) const {
     if (e->name == "rand") return random(e);
-    if (e->name == "index") return leaves_.index(e->args.at(0)->integer);
+    if (e->name == "index") {
+      const Column positions = leaves_.index(e->args.at(0)->integer);
+      return is_float(want) ? as_real(positions) : positions;
+    }
+    if (const auto dtype = parse_dtype(e->name); dtype && e->args.size() == 1) return cast(*dtype, value(e->args[0], context(e->args)), leaves_.round_casts);
     std::vector<Column> a;
-    for (const Expr& arg : e->args) a.push_back(value(arg));
-    if (const auto dtype = parse_dtype(e->name); dtype && a.size() == 1) return cast(*dtype, a[0], leaves_.round_casts);
+    for (size_t i = 0; i < e->args.size(); ++i) a.push_back(value(e->args[i], i == 0 && e->name == "select" ? Dtype::boolean : want));
+    return wrapped(known(e, a), want);
+  }
+
+  static Column known(const Expr& e, const std::vector<Column>& a) {
     if (e->name == "select" && a.size() == 3) return chosen(a[0], a[1], a[2]);
     if ((e->name == "min" || e->name == "max") && a.size() == 2) return larger(a[0], a[1], e->name == "max");
     if (e->name == "pow" && a.size() == 2) return arithmetic(Op::pow, a[0], a[1]);
     if (a.size() == 1 && !a[0].is_float && e->name == "abs") return a[0].is_unsigned ? a[0] : larger(a[0], negated(a[0]), true);
     if (a.size() == 1 && !a[0].is_float && e->name == "relu") return larger(a[0], uniform_column({true, 0, 0}), true);
-    for (const RealFunction& known : real_functions)
-      if (a.size() == 1 && e->name == known.name) return reals(a[0], a[0], [&](double x, double) { return known.f(x); });
+    for (const RealFunction& function : real_functions)
+      if (a.size() == 1 && e->name == function.name) return reals(a[0], a[0], [&](double x, double) { return function.f(x); });
     throw Error(ErrorKind::unsupported, fmt::format("the reference evaluator does not know {} of {} operands", e->name, a.size()), "functions are listed by `weft ops`");
   }
 
   Column random(const Expr& e) const {
-    const Column seed = value(e->args.at(0)), stream = value(e->args.at(1)), at = leaves_.positions();
+    const Column seed = value(e->args.at(0), Dtype::i64), stream = value(e->args.at(1), Dtype::i64), at = leaves_.positions();
     WEFT_CHECK(!seed.is_float && seed.uniform && !stream.is_float && stream.uniform, "rand takes integers that are known at launch");
     Column out;
     for (const int64_t position : at.i) out.f.push_back(expr::uniform(bits(seed.i[0]), static_cast<uint32_t>(stream.i[0]), bits(position)));
@@ -253,12 +309,15 @@ int64_t wrap_to(Dtype dtype, int64_t value) {
   return load_i64(dtype, memory);
 }
 
+// Toward zero, to the nearest end of 64 bits where it does not fit, NaN to 0; then it wraps.
 int64_t truncate_to(Dtype dtype, double value) {
-  unsigned char memory[16] = {};
-  store_f64(dtype, memory, value);
-  return load_i64(dtype, memory);
+  if (dtype == Dtype::boolean) return value != 0;
+  if (std::isnan(value)) return 0;
+  const double whole = std::trunc(value);
+  if (is_signed(dtype)) return wrap_to(dtype, whole >= 0x1p63 ? INT64_MAX : whole <= -0x1p63 ? INT64_MIN : static_cast<int64_t>(whole));
+  return wrap_to(dtype, static_cast<int64_t>(whole >= 0x1p64 ? UINT64_MAX : whole <= 0 ? 0 : static_cast<uint64_t>(whole)));
 }
 
-Column evaluate_expression(const Expr& e, const Leaves& leaves) { return Evaluator(leaves).value(e); }
+Column evaluate_expression(const Expr& e, const Leaves& leaves) { return Evaluator(leaves).value(e, leaves.result); }
 
 }  // namespace weft::ir

@@ -33,6 +33,8 @@ struct Leaves {
   std::function<Column(const std::string&)> operand;        // of any name
   std::function<Column()> positions;                        // of each element in the whole value (rand)
   std::function<Column(int64_t)> index;                     // along dimension d
+  std::function<std::optional<Dtype>(const std::string&)> dtype;               // of a tensor; nothing for weak names
+  Dtype result = Dtype::f64;                                // what the value becomes
   bool round_casts = false;
 };
 Column evaluate_expression(const expr::Expr& e, const Leaves& leaves);

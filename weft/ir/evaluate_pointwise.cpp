@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "weft/expr/body.h"
 #include "weft/ir/evaluate_op.h"
 
 namespace weft::ir {
@@ -60,8 +61,16 @@ class Pointwise {
 
   const Elements& elements() const { return elements_; }
 
-  Column value() const {
+  std::optional<Dtype> dtype_of(const std::string& name) const {
+    if (std::find(op_.args.begin(), op_.args.end(), name) == op_.args.end()) return {};
+    return ranks_.type(name).dtype;
+  }
+
+  // For a result of dtype `result`.
+  Column value(Dtype result) const {
     Leaves leaves;
+    leaves.result = result;
+    leaves.dtype = [&](const std::string& name) { return dtype_of(name); };
     leaves.count = elements_.count();
     leaves.round_casts = ranks_.options.round_named;
     leaves.operand = [&](const std::string& name) { return operand(name); };
@@ -189,7 +198,7 @@ Places fold_places(const Op& op, const RankTensors& ranks, const Part& part, con
 void evaluate_map(const Op& op, RankTensors& ranks) {
   const Dtype dtype = ranks.type(op.name).dtype;
   for_each_part(op, ranks, [&](const Part& part, const Factors& factors) {
-    return tensor_of(Pointwise(op, ranks, part, factors).value(), dtype, part.extent);
+    return tensor_of(Pointwise(op, ranks, part, factors).value(dtype), dtype, part.extent);
   });
 }
 
@@ -198,7 +207,7 @@ void evaluate_fold(const Op& op, RankTensors& ranks) {
   const FactorKind kind = fold_kind(*op.def);
   for_each_part(op, ranks, [&](const Part& part, const Factors& factors) {
     const Pointwise pointwise(op, ranks, part, factors);
-    const Column value = pointwise.value();
+    const Column value = pointwise.value(expr::infer_dtype(op.value, [&](const std::string& name) { return pointwise.dtype_of(name); }).value_or(dtype));
     const Places places = fold_places(op, ranks, part, factors, pointwise.elements());
     int64_t size = 1;
     for (const int64_t extent : places.shape) size *= extent;

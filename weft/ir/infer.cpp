@@ -59,7 +59,7 @@ std::string unknown_function(const expr::Expr& e) {
 
 // D1, F4, F5 come from expr without a place: give them the statement's line and the token they mean.
 [[noreturn]] void place_error(const Error& error, const Op& op, const Types& types) {
-  std::string token, remedy = error.remedy();
+  std::string token, message = error.message(), remedy = error.remedy();
   if (error.rule() == "D1") {
     for (const Name& arg : op.args)
       if (token.empty() && types.find(arg)->second.dtype != types.find(op.args[0])->second.dtype) token = arg;
@@ -67,9 +67,13 @@ std::string unknown_function(const expr::Expr& e) {
     token = unknown_function(op.value);
     if (token == "grad" || token == "backward")
       throw Error(ErrorKind::unsupported, fmt::format("{}: programs are not differentiated", token), "write the backward pass as a program of its own");
-    if (const std::string_view hint = hint_for(token); !hint.empty()) remedy = hint;
+    if (error.rule() == "F4" && !token.empty()) {
+      message = fmt::format("{} is not an operation", token);
+      remedy = hint_for(token);
+      if (remedy.empty()) remedy = "operations are listed by `weft ops`";
+    }
   }
-  fail_op(op, token, error.rule(), error.message(), remedy);
+  fail_op(op, token, error.rule(), message, remedy);
 }
 
 Dtype value_dtype(const Op& op, const Types& types) {
