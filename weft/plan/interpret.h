@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "weft/plan/launch.h"
@@ -18,7 +19,10 @@ struct InterpretOptions {
 };
 
 // Runs the launches on ranks 0..n-1; args[r] is rank r's. Buffers bound as monostate (scratch) are allocated here, and
-// poisoned. Between launches `between(launch)` may rewrite inputs. Throws Error(plan) on deadlock, unwritten reads.
+// poisoned. Launches of different ranks overlap, unless `between` is given: then all ranks end launch l, between(l) may
+// read results and rewrite inputs, and launch l+1 begins (not called after the last). Throws Error(plan) on deadlock
+// (V8: rank, lane, channel, step, whom it waits for), unwritten reads (V10), messages of a wrong size (V7), operands
+// that do not meet (V2); Error(user) for bindings that do not fit the plan.
 void interpret(const Instance& instance, const std::vector<LaunchArgs>& args, const InterpretOptions& options,
                const std::function<void(int launch)>& between = {});
 

@@ -178,7 +178,19 @@ void Machine::begin(int rank) {
   }
 }
 
+// With a barrier: whoever is last lets everybody go on.
+void Machine::settle_all() {
+  const auto resting = [&](int open) { return open == 0; };
+  while (std::all_of(open_.begin(), open_.end(), resting) && std::all_of(launch_.begin(), launch_.end(), [&](int l) { return l == launch_[0]; })) {
+    for (size_t rank = 0; launch_[0] >= 0 && rank < open_.size(); ++rank) domain_->end_launch(static_cast<int>(rank), launch_[0]);
+    if (launch_[0] + 1 >= options_.launches) return;
+    if (launch_[0] >= 0) options_.between(launch_[0]);
+    for (size_t rank = 0; rank < open_.size(); ++rank) begin(static_cast<int>(rank));
+  }
+}
+
 void Machine::settle(int rank) {            // a launch in which no lane has work ends at once
+  if (options_.between) return settle_all();
   while (at(open_, rank) == 0) {
     if (at(launch_, rank) >= 0) domain_->end_launch(rank, at(launch_, rank));
     if (at(launch_, rank) + 1 >= options_.launches) return;
@@ -210,7 +222,8 @@ bool Machine::round(std::vector<int>& order, uint64_t& random) {
 }
 
 bool Machine::run() {
-  for (int rank = 0; rank < assembly_->instance->ranks(); ++rank) settle(rank);
+  if (options_.between) settle_all();
+  for (int rank = 0; !options_.between && rank < assembly_->instance->ranks(); ++rank) settle(rank);
   std::vector<int> order(lanes_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
   uint64_t random = options_.seed;

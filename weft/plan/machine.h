@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,6 +82,8 @@ struct MachineOptions {
   bool shuffle = false;                     // false: round robin, each lane as far as it gets
   uint64_t seed = 0;
   double delay = 0;                         // shuffle: share of turns after which a lane sleeps for some turns
+  // Set: all ranks end a launch before any begins the next, and this is called in between with the one that ended.
+  std::function<void(int launch)> between;
 };
 
 class Machine {
@@ -116,6 +119,7 @@ class Machine {
   void enter(int lane);
   void begin(int rank);
   void settle(int rank);
+  void settle_all();
   bool round(std::vector<int>& order, uint64_t& random);
   bool holds(int lane, const Awaited& awaited, Cause& cause) const;
   bool holds_lagging(int lane, const Awaited& awaited, Cause& cause) const;

@@ -25,6 +25,10 @@ bool gives_cells(const Instance& instance, const AssembledBlock& block, const Fl
   return !block.head.loop || in_loop_spaces(block, instance.buffer_space(operand.name));
 }
 
+bool is_derived(const Instance& instance, const FlatOperand& operand) {
+  return instance.plan().spaces[static_cast<size_t>(instance.buffer_space(operand.name))].derived != Space::Derived::no;
+}
+
 Dtype wider(Dtype a, Dtype b) { return size_bytes(a) >= size_bytes(b) ? a : b; }
 
 }  // namespace
@@ -44,8 +48,9 @@ int main_operand(const Instance& instance, const AssembledBlock& block, const Fl
   if (is_tile(instance, flat))
     for (size_t i = sources; i < flat.operands.size(); ++i)
       if (gives_cells(instance, block, flat.operands[i])) return static_cast<int>(i);
-  for (size_t i = 0; i < flat.operands.size(); ++i)
-    if (gives_cells(instance, block, flat.operands[i])) return static_cast<int>(i);
+  for (const bool coarse : {false, true})   // what meets it through a derived space does not lead while there is a finer one
+    for (size_t i = 0; i < flat.operands.size(); ++i)
+      if (gives_cells(instance, block, flat.operands[i]) && (coarse || !is_derived(instance, flat.operands[i]))) return static_cast<int>(i);
   return -1;
 }
 

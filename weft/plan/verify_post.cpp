@@ -63,7 +63,15 @@ int64_t PostNumbers::operator()(const Expr& e) {
   return compiled.code.run(values);
 }
 
+int64_t PostNumbers::bound(const Id& name) const {
+  for (size_t k = bound_.size(); k > 0; --k)
+    if (bound_[k - 1].first == name) return bound_[k - 1].second;
+  return 0;
+}
+
 void PostNumbers::begin(int rank) {
+  if (rank == rank_) return;
+  rank_ = rank;
   lets_ = {{"r", rank}, {"n", instance_->ranks()}, {"c", 0}};
   for (const Let& let : instance_->plan().lets) {
     const int64_t value = (*this)(let.value);
@@ -84,7 +92,54 @@ std::optional<PostTerms::Value> PostTerms::evaluate(const Post& post, size_t tar
   return value;
 }
 
+void PostTerms::collect_needs(const PostTerm& post, std::vector<Id>& bound, bool folded, Needs& needs) const {
+  const Plan& plan = run_->subject().instance.plan();
+  const auto read = [&](const Expr& e) {
+    for (const std::string& name : e ? expr::names(e) : std::vector<std::string>()) {
+      const bool let = std::any_of(plan.lets.begin(), plan.lets.end(), [&](const Let& l) { return l.name == name; });
+      needs.rank |= let || name == "r";
+      if (std::find(bound.begin(), bound.end(), name) == bound.end()) needs.names.push_back(name);
+    }
+  };
+  if (post.kind == PostTerm::Kind::cell) {
+    const int buffer = find_buffer(plan, post.cell.name);
+    needs.cell |= !folded;
+    needs.rank |= buffer < 0 || (!post.cell.peers && !at(plan.buffers, buffer).own);
+    for (const Expr& e : {post.cell.parts.first, post.cell.parts.count}) read(e);
+    if (post.cell.peers) read(post.cell.peers->first);
+  }
+  read(post.lo);
+  read(post.hi);
+  const int kernel = post.kind == PostTerm::Kind::kernel ? find_kernel(plan, post.call.name) : -1;
+  const bool folds = kernel >= 0 && kernel::kind(at(plan.kernels, kernel)) == kernel::Kind::fold;
+  needs.cell |= kernel >= 0 && !folds && !folded;
+  if (post.kind == PostTerm::Kind::reduce) bound.push_back(post.var);
+  for (const PostTerm& arg : post.args) collect_needs(arg, bound, folded || folds, needs);
+  if (post.kind == PostTerm::Kind::reduce) bound.pop_back();
+}
+
+const PostTerms::Needs& PostTerms::needs(const PostTerm& post) {
+  const auto known = needs_.find(&post);
+  if (known != needs_.end()) return known->second;
+  Needs found;
+  std::vector<Id> bound;
+  collect_needs(post, bound, false, found);
+  return needs_[&post] = found;
+}
+
 std::optional<PostTerms::Value> PostTerms::term(const PostTerm& post, const Context& context, size_t output) {
+  if (post.kind != PostTerm::Kind::kernel && post.kind != PostTerm::Kind::reduce) return compute(post, context, output);
+  const Needs& depends = needs(post);
+  std::vector<int64_t> key{static_cast<int64_t>(reinterpret_cast<intptr_t>(&post)), context.launch, static_cast<int64_t>(std::min<size_t>(output, 1 << 20)),
+                           depends.rank ? context.rank : -1, depends.cell ? context.space : -1,
+                           depends.cell ? static_cast<int64_t>(pack(context.coord)) : -1};
+  for (const Id& name : depends.names) key.push_back(numbers_.bound(name));
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second;
+  return known_[std::move(key)] = compute(post, context, output);
+}
+
+std::optional<PostTerms::Value> PostTerms::compute(const PostTerm& post, const Context& context, size_t output) {
   switch (post.kind) {
     case PostTerm::Kind::cell: return cell(post, context);
     case PostTerm::Kind::reduce: return reduce(post, context);

@@ -13,6 +13,7 @@ class PostNumbers {
  public:
   explicit PostNumbers(const Instance& instance);
   void begin(int rank);                               // lets of that rank (channel 0)
+  int64_t bound(const Id& name) const;                // 0 where it is not bound
   void push(const Id& name, int64_t value) { bound_.emplace_back(name, value); }
   void pop() { bound_.pop_back(); }
   int64_t operator()(const Expr& e);
@@ -21,6 +22,7 @@ class PostNumbers {
   const Instance* instance_;
   std::map<std::string, Expr> params_;
   std::map<std::string, expr::Table> tables_;
+  int rank_ = -1;
   std::vector<std::pair<Id, int64_t>> lets_, bound_;
   struct Compiled { expr::IntCode code; std::vector<Id> names; };
   std::map<const expr::Node*, std::pair<Expr, Compiled>> known_;
@@ -35,7 +37,12 @@ class PostTerms {
   std::optional<Value> evaluate(const Post& post, size_t target, int rank, const Coord& coord, int launch);
  private:
   struct Context { int rank, launch, space; Coord coord; };
+  // What a value depends on besides the launch: for remembering values, since posts say the same for many cells.
+  struct Needs { bool rank = false, cell = false; std::vector<Id> names; };
+  const Needs& needs(const PostTerm& post);
+  void collect_needs(const PostTerm& post, std::vector<Id>& bound, bool folded, Needs& needs) const;
   std::optional<Value> term(const PostTerm& post, const Context& context, size_t output);
+  std::optional<Value> compute(const PostTerm& post, const Context& context, size_t output);
   std::optional<Value> cell(const PostTerm& post, const Context& context);
   std::optional<Value> reduce(const PostTerm& post, const Context& context);
   std::optional<Value> apply(const PostTerm& post, const Context& context, size_t output);
@@ -47,6 +54,8 @@ class PostTerms {
 
   SymbolicRun* run_;
   PostNumbers numbers_;
+  std::map<const PostTerm*, Needs> needs_;
+  std::map<std::vector<int64_t>, std::optional<Value>> known_;
 };
 
 // Which parts of a `given` space must have equal counts, as the posts say: (space, rank, part) pairs through `join`.

@@ -95,7 +95,7 @@ void SymbolicRun::check_sizes(const Event& event, const std::vector<Named>& name
     if (!other.aligned) continue;
     bool same = other.cells.size() == first.cells.size();
     for (size_t i = 0; same && i < first.cells.size(); ++i)
-      same = tile && its != space ? pack(other.cells[i]) == pack(first.cells[i]) : spaces_.size_key(its, other.cells[i]) == sizes_[i];
+      same = its != space && (tile || at(subject_->instance.plan().spaces, its).derived != Space::Derived::no) ? pack(other.cells[i]) == pack(first.cells[i]) : spaces_.size_key(its, other.cells[i]) == sizes_[i];
     if (same) continue;
     const auto text = [&](const Named& x) {
       return x.cells.empty() ? "no cell" : fmt::format("{} cells from {}", x.cells.size(), cell_name(x.rank, x.operand->name, x.cells[0]));
@@ -288,7 +288,8 @@ void SymbolicRun::write(const Event& event, const Named& named, const std::vecto
 
 void SymbolicRun::accumulate(const Event& event, const Named& named, const std::vector<std::vector<TermOutput>>& values, int output) {
   const int buffer = named.operand->name;
-  for (const Coord& coord : named.cells) {
+  for (size_t i = 0; i < named.cells.size(); ++i) {
+    const Coord& coord = named.cells[i];
     Cell& cell = memory_[memory_.index(named.rank, buffer, coord, event.turn)];
     if (cell.term == no_term || cell.launch != event.launch) {
       report(event, "V10", "accumulates into a cell that has no value in this launch. Remedy: write an initial value (0 -> ...) first", cell_name(named.rank, buffer, coord), "accumulate");
@@ -300,7 +301,8 @@ void SymbolicRun::accumulate(const Event& event, const Named& named, const std::
              cell_name(named.rank, buffer, coord), "accumulate" + std::to_string(buffer));
     if (values.empty()) continue;
     std::vector<Term> contributions{cell.term};
-    for (const auto& outputs : values) contributions.push_back(at(outputs, output).term);
+    for (size_t k = 0; k < values.size(); ++k)          // a coarser space in the loop: cell by cell; else everything
+      if (!named.aligned || k == i) contributions.push_back(at(values[k], output).term);
     cell.term = subject_->terms.bag(at(values[0], output).reduction, std::move(contributions));
   }
 }
