@@ -43,7 +43,7 @@ std::optional<fs::path> find_program(const std::string& name) {
 // Fusing a * b + c would change bits, so contraction is off. Errno and floating-point traps are nobody's business in a
 // kernel and would keep sqrt and select out of vector code; neither flag changes a result.
 std::vector<std::string> flags_for() {
-  std::vector<std::string> flags = {"-x", "c++", "-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+  std::vector<std::string> flags = {"-pipe", "-x", "c++", "-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
                                     "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-w"};
 #if defined(__x86_64__)
   flags.insert(flags.end(), {"-march=native", "-mprefer-vector-width=512"});

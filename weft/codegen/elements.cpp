@@ -44,12 +44,23 @@ std::string load_text(Dtype dtype, const std::string& memory) {
 }
 
 std::string store_text(Dtype value, Dtype memory, const std::string& x) {
-  if (value == memory && !is_narrow(memory)) return x;
+  if (value == memory && value_type(value) == memory_type(memory)) return x;
+  if (is_narrow(value) && memory == Dtype::f32) return x;       // it is one already
   if (is_narrow(memory)) return fmt::format("wm::to_{}({})", name(memory), sticky_text(value, x));
   if (memory == Dtype::boolean) return fmt::format("static_cast<uint8_t>({} != 0)", x);
   if (is_float(value) && memory == Dtype::u64) return fmt::format("wm::to_u64({})", x);
   if (is_float(value) && is_integer(memory)) return fmt::format("static_cast<{}>(wm::to_i64({}))", memory_type(memory), x);
   return fmt::format("static_cast<{}>({})", memory_type(memory), x);
+}
+
+std::string without_parentheses(const std::string& x) {
+  if (!x.starts_with('(') || !x.ends_with(')')) return x;
+  int depth = 0;
+  for (size_t i = 0; i + 1 < x.size(); i++) {
+    depth += (x[i] == '(') - (x[i] == ')');
+    if (depth == 0) return x;                     // the first one closes before the end
+  }
+  return x.substr(1, x.size() - 2);
 }
 
 std::string convert_text(Dtype from, Dtype to, const std::string& x) {

@@ -27,7 +27,7 @@ using kernel::TargetShape;
 
 constexpr int block_elements = 128;
 
-struct Source { SourceShape shape; std::string name; };                  // `name`: pointer, or the value of a single one
+struct Source { SourceShape shape; std::string name; };                  // `name`: pointer, or what a single one holds
 struct Target { TargetShape shape; std::string pointer, block, lanes, combine; size_t index = 0; };
 
 class Emitter {
@@ -174,7 +174,7 @@ class Emitter {
       if (t.shape.store != Store::accumulate) continue;
       const std::string type = memory_type(accumulator(t));
       line(fmt::format("struct {} {{ WEFT_FN {} of({} a, {} b) {{ return {}; }} }};", t.combine, type, type, type,
-                       combine_text(step_.folds[t.index], accumulator(t), "a", "b")));
+                       without_parentheses(combine_text(step_.folds[t.index], accumulator(t), "a", "b"))));
     }
     line("}  // namespace");
     line();
@@ -197,45 +197,60 @@ class Emitter {
     for (size_t i = 0; i < sources_.size(); i++) {
       const Source& s = sources_[i];
       const std::string pointer = fmt::format("static_cast<const {}*>(args->sources[{}])", memory_type(s.shape.dtype), i);
-      if (s.shape.alignment == Alignment::single) line(fmt::format("  const {} {} = {};", value_type(s.shape.dtype), s.name, load_text(s.shape.dtype, "*" + pointer)));
+      if (s.shape.alignment == Alignment::single) line(fmt::format("  const {} {} = *{};", memory_type(s.shape.dtype), s.name, pointer));
       else line(fmt::format("  const {}* const {} = {};", memory_type(s.shape.dtype), s.name, pointer));
     }
     for (const Target& t : targets_)
       line(fmt::format("  {}* const {} = static_cast<{}*>(args->targets[{}]);", memory_type(t.shape.dtype), t.pointer, memory_type(t.shape.dtype), t.index));
   }
 
-  std::string loaded(const Source& s) const { return s.shape.alignment == Alignment::single ? s.name : load_text(s.shape.dtype, s.name + "[i]"); }
+  // What the first of the kernel's values is read as where nothing is reduced or converted: the source itself.
+  bool reduces() const { return shape_.reduced.size() > 1 || (shape_.reduced.size() == 1 && shape_.reduced[0].dtype != shape_.reduced_dtype); }
 
-  // The sources folded from left to right and rounded once; the name of the value.
-  void reduce(const std::string& indent, const std::string& value) {
-    const Dtype sum = step_.accumulate;
-    const size_t count = shape_.reduced.size();
-    std::string text = convert_text(sources_[0].shape.dtype, sum, loaded(sources_[0]));
-    if (count > 1) line(fmt::format("{}{} {} = {};", indent, value_type(sum), "sum", text));
-    for (size_t i = 1; i < count; i++) {
+  std::string memory(const Source& s) const { return s.shape.alignment == Alignment::single ? s.name : s.name + "[i]"; }
+  std::string loaded(const Source& s) const { return load_text(s.shape.dtype, memory(s)); }
+
+  // The sources folded from left to right and rounded once, as `reduced_bits` (in memory's form) and `reduced`.
+  void reduce(const std::string& indent) {
+    const Dtype sum = step_.accumulate, as = shape_.reduced_dtype;
+    for (size_t i = 0; i < shape_.reduced.size(); i++) {
       const std::string next = convert_text(sources_[i].shape.dtype, sum, loaded(sources_[i]));
-      line(fmt::format("{}sum = {};", indent, combine_text(shape_.reduction, sum, "sum", next)));
+      if (i == 0) line(fmt::format("{}{} sum = {};", indent, value_type(sum), next));
+      else line(fmt::format("{}sum = {};", indent, without_parentheses(combine_text(shape_.reduction, sum, "sum", next))));
     }
-    line(fmt::format("{}const {} {} = {};", indent, value_type(shape_.reduced_dtype), value, convert_text(sum, shape_.reduced_dtype, count > 1 ? "sum" : text)));
+    if (value_type(as) == memory_type(as)) return line(fmt::format("{}const {} reduced = {};", indent, value_type(as), convert_text(sum, as, "sum")));
+    line(fmt::format("{}const {} reduced_bits = {};", indent, memory_type(as), store_text(sum, as, "sum")));
+    line(fmt::format("{}const {} reduced = {};", indent, value_type(as), without_parentheses(load_text(as, "reduced_bits"))));
+  }
+
+  // What a copy of the same dtype stores: memory's form, untouched.
+  std::string untouched() const {
+    if (!reduces()) return memory(sources_[0]);
+    return value_type(shape_.reduced_dtype) == memory_type(shape_.reduced_dtype) ? "reduced" : "reduced_bits";
+  }
+
+  std::string stored(const Target& t, const std::vector<std::string>& values) const {
+    const Dtype value = step_.values[t.shape.output];
+    if (step_.is_copy() && value == block_dtype(t)) return untouched();
+    return store_text(value, block_dtype(t), step_.is_copy() ? values[0] : "out." + output_name(t.shape.output));
   }
 
   // The loop's body: values of element i, and where they go.
   void one_element(const std::string& indent) {
     std::vector<std::string> values;
-    if (!shape_.reduced.empty()) {
-      reduce(indent, "first");
-      values.push_back("first");
+    if (reduces()) {
+      reduce(indent);
+      values.push_back("reduced");
     }
-    for (size_t i = shape_.reduced.size(); i < sources_.size(); i++) values.push_back(loaded(sources_[i]));
+    for (size_t i = reduces() ? shape_.reduced.size() : 0; i < sources_.size(); i++) values.push_back(without_parentheses(loaded(sources_[i])));
     if (!step_.is_copy())
       line(fmt::format("{}const Values out = element(hoisted, args->position + i{}{});", indent, values.empty() ? "" : ", ", join(values, ", ")));
     std::vector<std::string> done;
     for (const Target& t : targets_) {
-      const std::string value = step_.is_copy() ? values[0] : "out." + output_name(t.shape.output);
       const std::string to = t.block.empty() ? t.pointer + "[i]" : t.block + "[i - begin]";
       if (!t.block.empty() && std::find(done.begin(), done.end(), t.block) != done.end()) continue;
       done.push_back(t.block);
-      line(fmt::format("{}{} = {};", indent, to, store_text(step_.values[t.shape.output], block_dtype(t), value)));
+      line(fmt::format("{}{} = {};", indent, to, stored(t, values)));
     }
   }
 
@@ -265,9 +280,8 @@ class Emitter {
     if (is_float(dtype)) text = number > 1 ? "wm::infinity()" : number < 0 ? "-wm::infinity()" : shortest(number);
     else if (dtype == Dtype::u64) text = fmt::format("{}u", static_cast<uint64_t>(load_i64(dtype, identity)));
     else if (load_i64(dtype, identity) == INT64_MIN) text = "INT64_MIN";
-    line(fmt::format("  using Lanes_{} = Lanes<{}, {}>;", t.lanes, memory_type(dtype), t.combine));
-    line(fmt::format("  Lanes_{} {};", t.lanes, t.lanes));
-    line(fmt::format("  Lanes_{}::begin({}, {});", t.lanes, t.lanes, text));
+    line(fmt::format("  Lanes<{}, {}> {};", memory_type(dtype), t.combine, t.lanes));
+    line(fmt::format("  fold_begin({}, static_cast<{}>({}));", t.lanes, memory_type(dtype), text));
   }
 
   // Blocks begin on a cache line of the first streamed target; folds need them to begin on a multiple of 32.
@@ -284,7 +298,7 @@ class Emitter {
     line("    }");
     for (const Target& t : targets_) {
       if (t.shape.store == Store::stream) line(fmt::format("    stream<{}>({} + begin, {}, size);", block_elements, t.pointer, t.block));
-      if (t.shape.store == Store::accumulate) line(fmt::format("    Lanes_{}::add({}, {}, size);", t.lanes, t.lanes, t.block));
+      if (t.shape.store == Store::accumulate) line(fmt::format("    fold_add({}, {}, size);", t.lanes, t.block));
     }
     line("    begin += size;");
     line("    size = count - begin < 128 ? count - begin : 128;");
@@ -292,7 +306,7 @@ class Emitter {
     for (const Target& t : targets_)
       if (t.shape.store == Store::accumulate) {
         const std::string cell = convert_text(t.shape.dtype, accumulator(t), load_text(t.shape.dtype, "*" + t.pointer));
-        line(fmt::format("  *{} = {};", t.pointer, store_text(accumulator(t), t.shape.dtype, fmt::format("Lanes_{}::end({}, {})", t.lanes, t.lanes, cell))));
+        line(fmt::format("  *{} = {};", t.pointer, store_text(accumulator(t), t.shape.dtype, fmt::format("fold_end({}, {})", t.lanes, cell))));
       }
     if (any(Store::stream)) line("  stream_end();");
   }

@@ -82,18 +82,18 @@ WEFT_FN void stream_end() {
 
 //@ fold
 // ---- folds: element i of a run goes to lane i % 32, then the upper half of the lanes into the lower, five times
-template <class T, class Combine> struct Lanes {
-  alignas(64) T lane[32];
-  WEFT_FN void begin(Lanes& l, T identity) { for (int j = 0; j < 32; j++) l.lane[j] = identity; }
-  WEFT_FN void add(Lanes& l, const T* values, int64_t count) {
-    int64_t i = 0;
-    for (; i + 32 <= count; i += 32)
-      for (int j = 0; j < 32; j++) l.lane[j] = Combine::of(l.lane[j], values[i + j]);
-    for (int j = 0; i + j < count; j++) l.lane[j] = Combine::of(l.lane[j], values[i + j]);
-  }
-  WEFT_FN T end(Lanes& l, T cell) {
-    for (int half = 16; half > 0; half /= 2)
-      for (int j = 0; j < half; j++) l.lane[j] = Combine::of(l.lane[j], l.lane[j + half]);
-    return Combine::of(cell, l.lane[0]);
-  }
-};
+template <class T, class Combine> struct Lanes { alignas(64) T lane[32]; };
+template <class T, class C> WEFT_FN void fold_begin(Lanes<T, C>& l, T identity) {
+  for (int j = 0; j < 32; j++) l.lane[j] = identity;
+}
+template <class T, class C> WEFT_FN void fold_add(Lanes<T, C>& l, const T* values, int64_t count) {
+  int64_t i = 0;
+  for (; i + 32 <= count; i += 32)
+    for (int j = 0; j < 32; j++) l.lane[j] = C::of(l.lane[j], values[i + j]);
+  for (int j = 0; i + j < count; j++) l.lane[j] = C::of(l.lane[j], values[i + j]);
+}
+template <class T, class C> WEFT_FN T fold_end(Lanes<T, C>& l, T cell) {
+  for (int half = 16; half > 0; half /= 2)
+    for (int j = 0; j < half; j++) l.lane[j] = C::of(l.lane[j], l.lane[j + half]);
+  return C::of(cell, l.lane[0]);
+}

@@ -74,7 +74,8 @@ class Block {
 
   void gather(int64_t at, int64_t count) {
     size_t input = 0;
-    if (step_.reduced) {
+    const bool as_it_is = step_.reduced == 1 && shape_.reduced[0].dtype == shape_.reduced_dtype;
+    if (step_.reduced && !as_it_is) {
       char *sum = scratch_.block(0), *next = scratch_.block(1), *rounded = scratch_.block(2);
       load(0, at, count, sum);
       for (size_t i = 1; i < step_.reduced; i++) {
@@ -84,7 +85,7 @@ class Block {
       convert(step_.typed->accumulate, sum, shape_.reduced_dtype, rounded, count);
       inputs_[input++] = rounded;
     }
-    for (size_t i = step_.reduced; i < step_.sources; i++) {
+    for (size_t i = as_it_is ? 0 : step_.reduced; i < step_.sources; i++) {
       broadcast_[input] = step_.source(i).alignment == Alignment::single;
       inputs_[input++] = element(i, at);
     }

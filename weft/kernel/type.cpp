@@ -69,14 +69,17 @@ Typed type_tile(const Kernel& kernel, std::span<const Dtype> inputs) {
 
 // One line of the body into the typed body; what is weak goes into `weak` instead.
 void type_line(const Kernel& kernel, const Assignment& line, Types& types, Weak& weak, Typed& typed) {
-  const expr::Expr value = expr::substitute(line.value, weak);
+  expr::Expr value = expr::substitute(line.value, weak);
   const std::optional<Dtype> dtype = dtype_of(kernel, value, types);
   const bool is_output = std::find(kernel.outputs.begin(), kernel.outputs.end(), line.name) != kernel.outputs.end();
   weak.erase(line.name);
   types.erase(line.name);
   typed.body.needs_positions |= uses_positions(value);
   Dtype as = dtype.value_or(Dtype::f64);
-  if (line.kind == AssignmentKind::fold) as = folded_dtype(fold_reduction(line.function), as);
+  if (line.kind == AssignmentKind::fold) {
+    as = folded_dtype(fold_reduction(line.function), as);
+    if (dtype && as != *dtype) value = expr::call(std::string(weft::name(as)), {value});
+  }
   if (!dtype && line.kind == AssignmentKind::map) weak[line.name] = value;
   if (!dtype && line.kind == AssignmentKind::map && !is_output) return;
   typed.body.assignments.push_back({line.name, value, as});
