@@ -67,23 +67,28 @@ void drop_unread(Form& form) {
   form.program.ops = std::move(kept);
 }
 
-// The first statement of a member, which may be a fuse block inside an overlap.
-size_t first_position(const ir::Program& program, const ir::Name& member) {
-  for (const ir::Block& block : program.blocks) {
-    if (block.name != member) continue;
-    size_t first = program.ops.size();
-    for (const ir::Name& inner : block.members) first = std::min(first, position(program, inner));
-    return first;
+// Where each statement stands in the text: blocks move, so this is not the order of `ops`.
+std::map<ir::Name, size_t> text_positions(const ir::Program& program) {
+  std::map<ir::Name, size_t> at;
+  for (const ir::Unit& unit : ir::units(program)) {
+    if (unit.block == nullptr || unit.block->kind == ir::Block::Kind::fuse) {
+      for (const ir::Op* op : unit.ops) at.emplace(op->name, at.size());
+      continue;
+    }
+    for (const ir::Unit& inner : ir::units(program, unit))
+      for (const ir::Op* op : inner.ops) at.emplace(op->name, at.size());
   }
-  return position(program, member);
+  for (const ir::Block& block : program.blocks)            // as members of overlaps
+    if (block.kind == ir::Block::Kind::fuse) at.emplace(block.name, at.at(block.members[0]));
+  return at;
 }
 
+// Members and blocks as the text shows them: fuse blocks, then overlaps.
 void order_blocks(ir::Program& program) {
   if (program.blocks.empty()) return;
   std::erase_if(program.blocks, [](const ir::Block& block) { return block.members.size() < 2; });
-  auto earlier = [&program](const ir::Name& a, const ir::Name& b) {
-    return first_position(program, a) < first_position(program, b);
-  };
+  std::map<ir::Name, size_t> at = text_positions(program);
+  auto earlier = [&at](const ir::Name& a, const ir::Name& b) { return at.at(a) < at.at(b); };
   std::vector<ir::Block> sorted = program.blocks;
   for (ir::Block& block : sorted) std::stable_sort(block.members.begin(), block.members.end(), earlier);
   std::stable_sort(sorted.begin(), sorted.end(), [&earlier](const ir::Block& a, const ir::Block& b) {

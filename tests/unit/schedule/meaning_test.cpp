@@ -165,13 +165,13 @@ void fuzz(bool integers, uint32_t seed, double seconds, int* programs, int* form
 
 TEST(Fuzz, IntegersExactly) {
   int programs = 0, forms = 0;
-  fuzz(true, 1, 4, &programs, &forms);
+  fuzz(true, 1, 2, &programs, &forms);
   RecordProperty("programs", programs);
   EXPECT_GE(programs, 5);
 }
 TEST(Fuzz, FloatsToTolerance) {
   int programs = 0, forms = 0;
-  fuzz(false, 2, 4, &programs, &forms);
+  fuzz(false, 2, 2, &programs, &forms);
   RecordProperty("programs", programs);
   EXPECT_GE(programs, 5);
 }
