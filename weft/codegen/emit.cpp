@@ -85,7 +85,7 @@ class Emitter {
   // Targets that stream the same value in the same dtype share its block.
   std::string shared_block(const TargetShape& shape, const std::string& output) {
     for (const Target& t : targets_)
-      if (t.shape.store == shape.store && t.shape.output == shape.output && (shape.store == Store::accumulate || t.shape.dtype == shape.dtype)) return t.block;
+      if (t.shape.store == shape.store && output_name(t.shape.output) == output && (shape.store == Store::accumulate || t.shape.dtype == shape.dtype)) return t.block;
     return names_.take("block_" + output);
   }
 
