@@ -16,8 +16,11 @@ namespace {
 
 constexpr int most_small_ranks = 9;
 constexpr int most_ranks_for_cover = 32;    // V15: further numbers of ranks are tried where a step has not run
+constexpr int most_ranks_for_parameters = 12;         // and other values of parameters, with fewer
 
 using Ran = std::set<std::pair<int, int>>;  // (lane of the text, step of the text)
+
+bool is_integer(const std::string& text) { return !text.empty() && text.find_first_not_of("-0123456789") == std::string::npos; }
 
 // Does `require` admit n ranks? A line that cannot be evaluated is left to Instance, which says why.
 bool admits(const Plan& plan, int ranks, const std::map<Id, std::string>& params) {
@@ -25,7 +28,7 @@ bool admits(const Plan& plan, int ranks, const std::map<Id, std::string>& params
   for (const Param& param : plan.params) {
     const auto given = params.find(param.name);
     const std::string& text = given == params.end() ? param.value : given->second;
-    if (!text.empty() && text.find_first_not_of("-0123456789") == std::string::npos) values[param.name] = expr::integer(std::stoll(text));
+    if (is_integer(text)) values[param.name] = expr::integer(std::stoll(text));
   }
   try {
     for (const Expr& requirement : plan.requirements) {
@@ -101,18 +104,45 @@ int64_t verify_ranks(const Plan& plan, int ranks, const VerifyOptions& options, 
   return steps;
 }
 
-// Finds the numbers of ranks up to 32 at which further steps run, and verifies those.
-void cover_rest(const Plan& plan, const VerifyOptions& options, Findings& findings, Ran& ran, Verdict& verdict) {
-  for (int n = most_small_ranks + 1; n <= most_ranks_for_cover && !uncovered(plan, ran).empty(); ++n) {
-    if (!admits(plan, n, options.params)) continue;
-    const Instance instance(plan, n, options.params);
+// The plan's own parameters, then each integer one that the caller left open at other small values: a step that the
+// default leaves out (`for j in 2..k` with k = 2) is tried where it runs.
+std::vector<std::map<Id, std::string>> parameter_choices(const Plan& plan, const std::map<Id, std::string>& given) {
+  std::vector<std::map<Id, std::string>> list{given};
+  for (const Param& param : plan.params)
+    for (int value = 1; value <= 4 && is_integer(param.value) && !given.contains(param.name); ++value) {
+      list.push_back(given);
+      list.back()[param.name] = std::to_string(value);
+    }
+  return list;
+}
+
+// Would n ranks with these parameters run a step that has not run? What does not load there, does not.
+bool adds_cover(const Plan& plan, int ranks, const std::map<Id, std::string>& params, const Ran& ran) {
+  if (!admits(plan, ranks, params)) return false;
+  try {
+    const Instance instance(plan, ranks, params);
     Ran here = ran;
     cover(assemble(instance), here);
-    if (here.size() == ran.size()) continue;
-    verdict.steps += verify_ranks(plan, n, options, findings, ran);
-    verdict.ranks.push_back(n);
-    if (!findings.empty()) return;
+    return here.size() > ran.size();
+  } catch (const Error&) {
+    return false;
   }
+}
+
+// V15: verifies further ranks and parameters at which steps run that have not run so far; what is left is a finding.
+void cover_rest(const Plan& plan, const VerifyOptions& options, Findings& findings, Ran& ran, Verdict& verdict) {
+  for (const auto& params : parameter_choices(plan, options.params))
+    for (int n = 1; n <= most_ranks_for_cover && !uncovered(plan, ran).empty(); ++n) {
+      const bool own = params == options.params;
+      if (n > most_ranks_for_parameters && !own) break;
+      if (!adds_cover(plan, n, params, ran)) continue;
+      VerifyOptions there = options;
+      there.params = params;
+      Findings found(1);
+      verdict.steps += verify_ranks(plan, n, there, own ? findings : found, ran);
+      if (own) verdict.ranks.push_back(n);
+      if (!findings.empty()) return;
+    }
   for (const auto& [lane, step] : uncovered(plan, ran)) {
     Finding finding;
     finding.rule = "V15";
@@ -131,9 +161,7 @@ void add_error(const Error& error, Findings& findings) {
 }
 
 void verify_all(const Plan& plan, const VerifyOptions& options, Findings& findings, Verdict& verdict) {
-  std::vector<int> ranks = options.ranks;
-  for (int n = 1; options.ranks.empty() && n <= most_small_ranks; ++n)
-    if (admits(plan, n, options.params)) ranks.push_back(n);
+  const std::vector<int> ranks = options.ranks.empty() ? admitted_ranks(plan, options.params) : options.ranks;
   Ran ran;
   for (int n : ranks) {
     verdict.steps += verify_ranks(plan, n, options, findings, ran);
@@ -144,6 +172,13 @@ void verify_all(const Plan& plan, const VerifyOptions& options, Findings& findin
 }
 
 }  // namespace
+
+std::vector<int> admitted_ranks(const Plan& plan, const std::map<Id, std::string>& params) {
+  std::vector<int> ranks;
+  for (int n = 1; n <= most_small_ranks; ++n)
+    if (admits(plan, n, params)) ranks.push_back(n);
+  return ranks;
+}
 
 Verdict verify(const Plan& plan, const VerifyOptions& options) {
   const std::string key = options.cache ? verdict_key(plan, options) : std::string();

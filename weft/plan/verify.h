@@ -24,6 +24,8 @@ struct Verdict { std::vector<Finding> findings; std::vector<int> ranks; int64_t 
 Verdict verify(const Plan& plan, const VerifyOptions& options = {});
 // Throws Error(plan) with the first findings.
 void require_verified(const Plan& plan, const VerifyOptions& options = {});
+// The numbers of ranks from 1 to 9 that the plan's `require` lines admit.
+std::vector<int> admitted_ranks(const Plan& plan, const std::map<Id, std::string>& params = {});
 // Removes awaits that others imply and sets depth 1 where that suffices, by the same machinery (lowering's last pass).
 Plan trim(const Plan& plan, const VerifyOptions& options = {});
 
