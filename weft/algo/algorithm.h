@@ -26,6 +26,7 @@ struct ScatterSite {                                     // the reducing half
   std::string dtype;                                     // of the contributions (for scratch)
   plan::Parts all;                                       // the whole value, where an owner has it all; null: part 0
   plan::Id joint = "fin";                                // label of the joint step (suffix included)
+  plan::Id handshake;                                    // mapped: a `ready` step earlier in the lane that still serves; "": a new one
   plan::Id family;                                       // "" = the lane's own
   kernel::Reduction reduction = kernel::Reduction::sum;
   std::string wire;                                      // dtype on the wire, "" = as it is
@@ -38,6 +39,7 @@ struct GatherSite {                                      // the spreading half; 
   Collective collective = Collective::all_reduce;        // or all_gather, broadcast
   plan::Parts all;
   plan::Id joint = "own";
+  plan::Id handshake;
   std::vector<plan::Id> homes;                           // buffers that get it (on every rank)
   plan::Id space, family;
   std::string wire;

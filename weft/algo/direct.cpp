@@ -21,7 +21,7 @@ class Direct : public Algorithm {
   Owner owner(Collective c) const override { return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part; }
 
   Half scatter(const ScatterSite& site) const override {
-    Half half = handshake(site.suffix, site.joint);
+    Half half = handshake(site.suffix, site.joint, site.handshake);
     half.mapped = {site.buffer};
     half.joint.reduction = site.reduction;
     half.joint.reduced = {slice_at(site.buffer, everyone(), part("r"))};
@@ -31,7 +31,7 @@ class Direct : public Algorithm {
 
   Half gather(const GatherSite& site) const override {
     if (site.collective == Collective::broadcast) return pull(site);
-    Half half = handshake(site.suffix, site.joint);
+    Half half = handshake(site.suffix, site.joint, site.handshake);
     half.mapped = site.homes;
     for (const Id& home : site.homes) half.joint.targets.push_back(slice_at(home, everyone(), part("r")));
     return half;
@@ -51,10 +51,10 @@ class Direct : public Algorithm {
 
  private:
   // ready; ... joint after ready@0..n ...; done after fin@0..n.
-  static Half handshake(const Id& suffix, const Id& joint) {
+  static Half handshake(const Id& suffix, const Id& joint, const Id& earlier) {
     Half half;
-    const Id ready = "ready" + suffix;
-    half.before = {wait(ready, {})};
+    const Id ready = earlier.empty() ? "ready" + suffix : earlier;
+    if (earlier.empty()) half.before = {wait(ready, {})};
     half.joint.label = joint;
     half.joint.after = {after(ready, everyone())};
     half.behind = {wait("done" + suffix, {after(joint, everyone())})};

@@ -46,9 +46,9 @@ class Oneshot : public Everyone {
   bool needs_mapped() const override { return true; }
   Half scatter(const ScatterSite& site) const override {
     Half half = begin(site);
-    const Id ready = "ready" + site.suffix;
+    const Id ready = site.handshake.empty() ? "ready" + site.suffix : site.handshake;
     half.mapped = {site.buffer};
-    half.before = {wait(ready, {})};
+    if (site.handshake.empty()) half.before = {wait(ready, {})};
     half.joint.reduced = {slice_at(site.buffer, everyone(), whole(site.all))};
     half.joint.after = {after(ready, everyone())};
     half.behind = {wait("done" + site.suffix, {after(site.joint, everyone())})};

@@ -1,0 +1,64 @@
+// A product of matrices is one whole step on channel 0: a tile of the size of the value. Its other sizes come as launch
+// scalars: rows and columns of the second operand as this rank has it, and the batch where that has one.
+#include "weft/lower/emit.h"
+
+namespace weft::lower {
+
+using namespace plan;
+
+namespace {
+
+expr::Expr text(const std::string& program_expression) { return expr::parse(program_expression, expr::Syntax::program); }
+
+// The extent of dimension d as this rank holds it; slices follow [r*N/n, (r+1)*N/n).
+expr::Expr extent(const ir::Type& type, size_t d) {
+  const std::string size = type.shape[d].name.empty() ? std::to_string(type.shape[d].value) : type.shape[d].name;
+  const auto* sliced = std::get_if<ir::Sliced>(&type.layout);
+  if (!sliced || sliced->dim != static_cast<int>(d)) return text(size);
+  return text(fmt::format("(rank + 1) * {0} / ranks - rank * {0} / ranks", size));
+}
+
+}  // namespace
+
+void Emitter::matmul(const ir::Op& op) {
+  const ir::Type& w = work_.types.at(op.args[1]);
+  const ir::Factors factors = op.def->factors(*work_.program, op, work_.types);
+  const auto cut_factor = [&](size_t operand) {
+    const auto* sliced = std::get_if<ir::Sliced>(&work_.types.at(op.args[operand]).layout);
+    return sliced ? factors.operand[operand][static_cast<size_t>(sliced->dim)] : -1;
+  };
+  const int cut = op.cut ? *op.cut : std::max(cut_factor(0), cut_factor(1));
+  for (const size_t operand : {size_t{0}, size_t{1}})
+    for (const int factor : factors.operand[operand])
+      if (cut >= 0 && factor == cut && cut_factor(operand) != cut)
+        unsupported(op, fmt::format("reads a part of {}, which every rank holds whole", op.args[operand]), "declare that operand sliced along the same dimension");
+  const Site s = site(work_, op);
+  KernelMaker kernel(work_, work_.id(op.name));
+  for (const ir::Name& arg : op.args) kernel.input(work_.id(arg));
+  if (op.args[0] == op.args[1]) unsupported(op, "a matrix times itself", "copy it under another name first");
+  const Id base = work_.id(op.name);
+  const size_t dims = w.shape.size();
+  kernel.scalar("rows", base + "_rows", extent(w, dims - 2));
+  kernel.scalar("cols", base + "_cols", extent(w, dims - 1));
+  if (dims > 2) {
+    expr::Expr batch = extent(w, 0);
+    for (size_t d = 1; d + 2 < dims; ++d) batch = expr::binary(expr::Op::mul, batch, extent(w, d));
+    kernel.scalar("batch", base + "_batch", batch);
+  }
+  kernel.matmul(work_.id(op.name), work_.id(op.args[0]), work_.id(op.args[1]));
+  Step step;
+  step.label = label("mm");
+  for (const ir::Name& arg : op.args) {
+    step.others.push_back(read(arg, {}, -1));
+    add_await(step.after, arg, false);
+  }
+  step.kernel = kernel.finish({work_.id(op.name)});
+  const bool sliced = std::holds_alternative<ir::Sliced>(work_.types.at(op.name).layout);
+  step.targets = homes(op.name, sliced ? Site{Site::Kind::part, ""} : Site{});
+  if (s.kind == Site::Kind::root) add_once(algo::when(at_root(s), {step}));
+  else add_once(step);
+  work_.matmul_scalars[op.name] = step.kernel.scalars;
+  made_here(op.name, step.label);
+}
+
+}  // namespace weft::lower

@@ -1,0 +1,202 @@
+// Pass 8: what the plan must compute, for the verifier: one post per group of results, read off the program.
+//
+// Every output and state is written as kernels over inputs, old states, reductions over ranks and folds over parts. The
+// verifier expands kernels expression by expression, so the fused plan and this statement by statement reading of the
+// program meet in the same terms; nothing of the lowering's own decisions (phases, places, algorithms) enters here.
+#include <algorithm>
+
+#include "weft/lower/kernels.h"
+
+namespace weft::lower {
+namespace {
+
+using namespace plan;
+
+PostTerm cell(Operand operand) {
+  PostTerm term;
+  term.cell = std::move(operand);
+  return term;
+}
+
+PostTerm reduce(kernel::Reduction reduction, const Id& var, const std::string& hi, PostTerm arg) {
+  PostTerm term;
+  term.kind = PostTerm::Kind::reduce;
+  term.reduction = reduction;
+  term.var = var;
+  term.lo = algo::number("0");
+  term.hi = algo::number(hi);
+  term.args.push_back(std::move(arg));
+  return term;
+}
+
+// Where a term is evaluated: which part, and on which rank where that matters ("" = here).
+struct Place { std::string part, peer; };
+
+class PostMaker {
+ public:
+  explicit PostMaker(Work& work) : work_(work) {}
+
+  void run() {
+    for (size_t s = 0; s < work_.spaces.size(); ++s) {
+      std::vector<std::pair<Id, ir::Name>> targets;  // in the order of states, then outputs
+      for (const ir::Update& update : work_.program->updates)
+        if (work_.value(update.value).space == static_cast<int>(s)) targets.emplace_back(work_.id(update.state), update.value);
+      for (const ir::Out& out : work_.program->outs)
+        if (work_.value(out.value).space == static_cast<int>(s)) targets.emplace_back(work_.id(out.value), out.value);
+      if (!targets.empty()) post(targets);
+    }
+  }
+
+ private:
+  // Maps are lines of one kernel; everything else is an input of it.
+  struct Body {
+    Body(Work& work, const std::string& base) : kernel(work, base) {}
+    KernelMaker kernel;
+    std::vector<PostTerm> args;
+    std::vector<ir::Name> known;
+    bool lines = false;
+  };
+
+  void post(const std::vector<std::pair<Id, ir::Name>>& targets) {
+    Post post;
+    post.var = "p";
+    std::vector<Id> outputs;
+    Body body(work_, work_.id(targets[0].second));
+    for (const auto& [buffer, value] : targets) {
+      post.targets.push_back(algo::slice(buffer, algo::part("p")));
+      need(body, value, {"p", ""});
+      outputs.push_back(work_.id(value));
+    }
+    post.value = close(body, std::move(outputs));
+    work_.out.plan.posts.push_back(std::move(post));
+  }
+
+  void need(Body& body, const ir::Name& name, const Place& place) {
+    if (std::count(body.known.begin(), body.known.end(), name)) return;
+    const Value& v = work_.value(name);
+    if (v.op && is_map(*v.op)) {
+      for (const ir::Name& arg : v.op->args) need(body, arg, place);
+      body.kernel.map(*v.op);
+      body.lines = true;
+    } else if (v.op && is_gather(*v.op) && !std::holds_alternative<ir::Local>(work_.types.at(v.op->args[0]).layout)) {
+      need(body, v.op->args[0], place);
+      body.kernel.same(work_.id(name), work_.id(v.op->args[0]));
+      body.lines = true;
+    } else {
+      leaf(body, v, place);
+    }
+    body.known.push_back(name);
+  }
+
+  void leaf(Body& body, const Value& v, const Place& place) {
+    const Id id = work_.id(v.name);
+    body.kernel.input(id);
+    body.args.push_back(term(v, place));
+    const bool average = v.op && v.op->attrs.reduce == ir::ReduceOp::avg;
+    // A finished fold is rounded to its own type; it arrives in the accumulator's.
+    if (is_finished_fold(v.name) && is_float(v.type->dtype) && v.type->dtype != Dtype::f64) body.kernel.cast(id, v.type->dtype), body.lines = true;
+    if (average) body.kernel.average(id), body.lines = true;
+  }
+
+  bool is_finished_fold(const ir::Name& name) const {
+    const Value& v = work_.value(name);
+    if (!v.op) return false;
+    if (is_fold(*v.op)) return true;
+    const bool reduces = is_op(*v.op, "all_reduce") || is_scatter(*v.op);
+    return reduces && work_.value(v.op->args[0]).op && is_fold(*work_.value(v.op->args[0]).op);
+  }
+
+  PostTerm close(Body& body, std::vector<Id> outputs) {
+    const bool bare = !body.lines && outputs.size() == 1 && body.args.size() == 1;
+    if (bare) {
+      body.kernel.drop();
+      return body.args[0];
+    }
+    PostTerm term;
+    term.kind = PostTerm::Kind::kernel;
+    term.call = body.kernel.finish_shared(std::move(outputs));
+    term.args = std::move(body.args);
+    return term;
+  }
+
+  // The value of one name as a term of its own.
+  PostTerm whole(const ir::Name& name, const Place& place) {
+    Body body(work_, work_.id(name));
+    need(body, name, place);
+    return close(body, {work_.id(name)});
+  }
+
+  PostTerm term(const Value& v, const Place& place) {
+    if (!v.op) return declared(v, place);
+    const ir::Op& op = *v.op;
+    if (is_fold(op)) return fold(v, place);
+    if (is_op(op, "matmul")) return matmul(op, place);
+    if (is_gather(op)) return whole(op.args[0], {place.part, op.attrs.root});      // a local value of the root
+    const Id var = variable();
+    return reduce(reduction(*op.attrs.reduce), var, "n", whole(op.args[0], {place.part, var}));
+  }
+
+  PostTerm declared(const Value& v, const Place& place) {
+    const Id buffer = work_.id(v.name);
+    const Parts parts = algo::part(v.grade == Grade::big ? place.part : "0");
+    if (!std::holds_alternative<ir::Local>(v.type->layout) || place.peer.empty()) return cell(algo::slice(buffer, parts));
+    return cell(algo::slice_at(buffer, algo::peer(place.peer), parts));
+  }
+
+  // A cut fold is its rank's part, and an all_reduce around it names the rank; else it goes over all parts.
+  PostTerm fold(const Value& v, const Place& place) {
+    const ir::Op& op = *v.op;
+    const int space = loop_space(work_, op);
+    const bool small = space < 0, parted = site(work_, op).kind == Site::Kind::part;
+    if (small) return fold_at(op, {"0", place.peer});
+    if (parted) return fold_at(op, {place.peer, place.peer});
+    if (!work_.spaces[static_cast<size_t>(space)].in_parts) return fold_at(op, {"0", place.peer});
+    const Id var = variable();
+    return reduce(fold_reduction(op), var, "n", fold_at(op, {var, place.peer}));
+  }
+
+  PostTerm fold_at(const ir::Op& op, const Place& place) {
+    PostTerm term;
+    term.kind = PostTerm::Kind::kernel;
+    KernelMaker kernel(work_, work_.id(op.name));
+    for (const ir::Name& arg : op.args) {
+      kernel.input(work_.id(arg));
+      term.args.push_back(whole(arg, place));
+    }
+    kernel.fold(op);
+    term.call = kernel.finish_shared({work_.id(op.name)});
+    return term;
+  }
+
+  PostTerm matmul(const ir::Op& op, const Place& place) {
+    PostTerm term;
+    term.kind = PostTerm::Kind::kernel;
+    for (const Kernel& kernel : work_.out.plan.kernels)
+      if (kernel.outputs[0] == work_.id(op.name) && kernel::kind(kernel) == kernel::Kind::tile) term.call.name = kernel.name;
+    term.call.scalars = work_.matmul_scalars.at(op.name);
+    for (const ir::Name& arg : op.args) {
+      const Value& v = work_.value(arg);
+      const bool sliced = std::holds_alternative<ir::Sliced>(v.type->layout);
+      PostTerm value = whole(arg, {sliced && !place.peer.empty() ? place.peer : place.part, place.peer});
+      if (!sliced && value.kind == PostTerm::Kind::cell) value.cell.parts = work_.spaces[static_cast<size_t>(v.space)].in_parts ? algo::parts("0", "n") : algo::part("0");
+      term.args.push_back(std::move(value));
+    }
+    return term;
+  }
+
+  Id variable() {
+    static constexpr const char* names[] = {"i", "j", "k", "l"};
+    const int n = variables_++;
+    return n < 4 ? Id(names[n]) : fmt::format("i{}", n);
+  }
+
+  using Kernel = kernel::Kernel;
+  Work& work_;
+  int variables_ = 0;
+};
+
+}  // namespace
+
+void state_posts(Work& work) { PostMaker(work).run(); }
+
+}  // namespace weft::lower
