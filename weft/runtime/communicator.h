@@ -33,9 +33,12 @@ class Work {                                // of one launch
  public:
   bool test();                              // advances; true when complete; throws its error
   void wait();                              // bounded by the communicator's timeout
+  struct State;                             // internal
+  Work() = default;
+  explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
  private:
   friend class Communicator;
-  struct State;
   std::shared_ptr<State> state_;
 };
 
@@ -57,6 +60,7 @@ class Communicator {
   void launch(Loaded& plan, const plan::LaunchArgs& args);       // start and wait
 
   struct Impl;
+  Impl& internals();                                             // of this room and its tests
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -7,7 +7,7 @@
 namespace weft::runtime {
 
 std::vector<kernel::StepShape> step_shapes(const plan::Instance& instance, bool stream) {
-  const plan::Assembly assembly(instance);
+  const plan::Assembly assembly = plan::assemble(instance);
   const Typing typing(assembly);
   std::vector<kernel::StepShape> shapes;
   std::set<std::string> known;

@@ -182,12 +182,6 @@ void pin_to_core(int r) {
   }
 }
 
-int64_t rounded_block_bytes(int64_t bytes) {
-  constexpr int64_t page = 4096, huge = 2 << 20;
-  const int64_t to = bytes >= huge ? huge : page;
-  return std::max(page, (bytes + to - 1) / to * to);
-}
-
 bool run_rank(Board& board, int ranks, int rank, const std::function<void()>& body) {
   try {
     body();

@@ -86,7 +86,6 @@ class BoardTransport : public Transport {
 int allowed_core_count();
 // This thread to the r-th allowed core (nothing happens where there are fewer).
 void pin_to_core(int r);
-int64_t rounded_block_bytes(int64_t bytes);            // pages; 2 MiB from that size on
 
 // Runs body and reports what it throws on the board. Returns whether it ended well.
 bool run_rank(Board& board, int ranks, int rank, const std::function<void()>& body);

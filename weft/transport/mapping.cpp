@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -47,6 +48,12 @@ Mapping::Mapping(int fd, int64_t bytes, std::string_view what) : bytes_(bytes) {
 
 Mapping::~Mapping() {
   if (data_) munmap(data_, static_cast<size_t>(bytes_));
+}
+
+int64_t rounded_block_bytes(int64_t bytes) {
+  constexpr int64_t page = 4096, huge = 2 << 20;
+  const int64_t to = bytes >= huge ? huge : page;
+  return std::max(page, (bytes + to - 1) / to * to);
 }
 
 int sealed_memfd(int64_t bytes, std::string_view what) {

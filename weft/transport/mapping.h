@@ -27,6 +27,8 @@ class Mapping {
   int64_t bytes_ = 0;
 };
 
+int64_t rounded_block_bytes(int64_t bytes);            // pages; 2 MiB from that size on
+
 // A sealed memfd of exactly `bytes` (it can neither shrink nor grow); the caller closes it.
 int sealed_memfd(int64_t bytes, std::string_view what);
 // Throws Error(io) unless fd has that size and those seals.

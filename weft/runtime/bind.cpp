@@ -1,0 +1,476 @@
+// Binding: from a loaded plan, extents and memory to the flat form of bound.h.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "weft/base/hash.h"
+#include "weft/base/text.h"
+#include "weft/runtime/bound.h"
+#include "weft/runtime/memory.h"
+
+namespace weft::runtime {
+namespace {
+
+using plan::Operand;
+
+constexpr int64_t table_limit = 16384;   // ranges kept per part and block; beyond, a chunk is work enough to compute them
+
+bool uses_given(const plan::Instance& instance, const plan::Block& block) {
+  return std::any_of(block.spaces.begin(), block.spaces.end(),
+                     [&](uint16_t s) { return instance.plan().spaces[s].kind == plan::Space::Kind::given; });
+}
+
+class Binder {
+ public:
+  Binder(Loaded& loaded, BoundState& state) : loaded_(loaded), instance_(loaded.instance), state_(state), memory_(loaded, state) {}
+
+  void run() {
+    open_links();
+    state_.hoisted.reset(static_cast<std::byte*>(::operator new(static_cast<size_t>(loaded_.hoisted_bytes + 64), std::align_val_t{64})),
+                         [](std::byte* p) { ::operator delete(p, std::align_val_t{64}); });
+    for (LoadedLane& lane : loaded_.lanes) bind_lane(lane);
+    for (const plan::Awaited& block : loaded_.advancing_of) state_.advance_by.push_back(iterations(block.lane, block.block));
+    make_staging();
+    describe();
+  }
+
+ private:
+  int64_t iterations(int lane, int block) const {
+    const plan::AssembledLane& from = loaded_.assembly.lanes[static_cast<size_t>(lane)];
+    const plan::Block& head = from.blocks[static_cast<size_t>(block)].head;
+    if (!head.loop) return 1;
+    return state_.extents->iterations(std::span<const uint16_t>(head.spaces.data(), head.spaces.size()), from.channel);
+  }
+
+  // ---- links
+  // The largest message of each family on any rank: agreed extents give the same answer everywhere; counts that are not
+  // agreed are bounded by their chunk.
+  int64_t cell_bound(const plan::Block& block, int space, int64_t parts) const {
+    if (block.loop) {
+      const int64_t grain = std::max<int64_t>(1, instance_.plan().spaces[static_cast<size_t>(space)].grain);
+      const int64_t chunk = loaded_.chunk_elements[static_cast<size_t>(space)] + grain, slice = (chunk + block.slices - 1) / block.slices + grain;
+      return parts * (block.slices == 1 ? chunk : slice);
+    }
+    int64_t most = 0;
+    for (int64_t part = 0; part < instance_.parts(space); ++part) most = std::max(most, state_.extents->part_size(space, part));
+    return parts * most;
+  }
+
+  void note_messages(std::vector<int64_t>& bytes) const {
+    for (const plan::AssembledLane& lane : loaded_.assembly.lanes)
+      for (const plan::AssembledBlock& block : lane.blocks)
+        for (const plan::AssembledStep& step : block.steps) {
+          if (step.sends.empty()) continue;
+          const int main = plan::main_operand(instance_, block, step.flat);
+          if (main < 0) continue;
+          const plan::FlatOperand& operand = step.flat.operands[static_cast<size_t>(main)];
+          const int64_t elements = cell_bound(block.head, instance_.buffer_space(operand.name), operand.part_count);
+          for (int link : step.sends) {
+            const int family = loaded_.assembly.links[static_cast<size_t>(link)].family;
+            bytes[static_cast<size_t>(family)] = std::max(bytes[static_cast<size_t>(family)], elements * size_bytes(loaded_.typing->family(family)));
+          }
+        }
+  }
+
+  void open_links() {
+    const plan::Plan& plan = instance_.plan();
+    message_bytes_.assign(plan.families.size(), -1);
+    note_messages(message_bytes_);
+    std::map<plan::Protocol, int> ordinals;
+    for (size_t f = 0; f < plan.families.size(); ++f) {
+      const plan::Family& family = plan.families[f];
+      const int ordinal = ordinals[family.protocol]++;
+      if (message_bytes_[f] < 0) continue;               // nobody sends
+      int64_t payload = 4096;
+      while (payload < message_bytes_[f]) payload *= 2;
+      RingSet*& rings = loaded_.rings[f];
+      const RingKey wanted{family.protocol, ordinal, instance_.channels(), family.slots, payload};
+      if (!rings || !rings->key().serves(wanted)) rings = &loaded_.owner.rings(wanted);
+    }
+  }
+
+  void make_staging() {
+    int64_t bytes = 0;
+    const auto each = [&](auto&& f) {
+      for (std::vector<LinkUse>& uses : state_.links)
+        for (LinkUse& use : uses)
+          if (use.protocol != plan::Protocol::simple) f(use);
+    };
+    each([&](LinkUse& use) { use.progress = bytes, bytes += (staging_bytes_.at(&use) + 63) / 64 * 64; });
+    state_.staging.reset(new std::byte[static_cast<size_t>(bytes + 64)]);
+    each([&](LinkUse& use) { use.staging = state_.staging.get() + use.progress, use.progress = 0; });
+  }
+
+  // ---- cells and addresses
+  const Cells* cells(const plan::Block& block, int space, int64_t part, int channel) {
+    const auto key = std::make_tuple(&block, space, part);
+    if (const auto at = known_.find(key); at != known_.end() && at->second->channel == channel) return at->second;
+    Cells& cells = state_.cells.emplace_back();
+    const plan::Extents& extents = *state_.extents;
+    cells.extents = &extents, cells.space = space, cells.part = part, cells.channel = channel, cells.slices = block.slices;
+    cells.loop = std::find(block.spaces.begin(), block.spaces.end(), static_cast<uint16_t>(space)) != block.spaces.end();
+    cells.whole = {0, extents.part_size(space, part)};
+    if (cells.loop) {
+      cells.chunks = extents.chunks(space, channel);
+      if (cells.chunks * block.slices <= table_limit)
+        for (int64_t chunk = 0; chunk < cells.chunks; ++chunk)
+          for (int slice = 0; slice < block.slices; ++slice) cells.table.push_back(extents.slice(space, part, channel, chunk, slice, block.slices));
+    }
+    return known_[key] = &cells;
+  }
+
+  std::shared_ptr<const SegmentIndex> segments(int space) {
+    const plan::SegmentTable* table = state_.args.spaces[static_cast<size_t>(space)].segments;
+    if (!table) {
+      const plan::Space& text = instance_.plan().spaces[static_cast<size_t>(space)];
+      if (text.derived != plan::Space::Derived::no) return segments(plan::find_space(instance_.plan(), text.of));
+      throw Error(ErrorKind::user, fmt::format("space {} of plan {} has no segment table in this launch", text.name, loaded_.name()));
+    }
+    auto& index = indexes_[table];
+    if (!index) index = std::make_shared<SegmentIndex>(table->lengths);
+    return index;
+  }
+
+  // The part's own elements [0, size) are contiguous in the whole value, from this position on.
+  bool contiguous(int space, int64_t part, int64_t& position) const {
+    const int64_t size = state_.extents->part_size(space, part);
+    int64_t count = 0;
+    position = size > 0 ? state_.extents->run_at(space, part, 0, size, count) : 0;
+    return count >= size;
+  }
+
+  Address slice_address(const plan::Block& block, int buffer, int rank, int64_t part, int channel) {
+    const BufferMemory& memory = memory_[buffer];
+    const int space = instance_.buffer_space(buffer);
+    const bool own = instance_.plan().buffers[static_cast<size_t>(buffer)].own != nullptr;
+    Address address;
+    address.stride = size_bytes(instance_.dtype(buffer));
+    int64_t position = 0;
+    switch (memory.kind) {
+      case BufferMemory::Kind::dense:
+        address.base = memory_.base(buffer, rank);
+        if (own) break;
+        if (contiguous(space, part, position)) address.base += position * address.stride;
+        else address.kind = Address::Kind::value;
+        break;
+      case BufferMemory::Kind::turns: {
+        if (!block.loop)
+          throw Error(ErrorKind::plan, fmt::format("buffer {} holds chunks in turn and is used outside a loop", instance_.plan().buffers[static_cast<size_t>(buffer)].name), "", "V2");
+        address.kind = Address::Kind::turn;
+        address.depth = memory.depth, address.capacity = memory.capacity_bytes;
+        address.base = memory_.base(buffer, rank) + (part * instance_.channels() + channel) * memory.depth * memory.capacity_bytes;
+        break;
+      }
+      case BufferMemory::Kind::strided: strided_address(address, memory, buffer, rank, own); break;
+      case BufferMemory::Kind::segments: segment_address(address, memory, buffer, rank); break;
+    }
+    return address;
+  }
+
+  void strided_address(Address& address, const BufferMemory& memory, int buffer, int rank, bool own) {
+    address.kind = own ? Address::Kind::strided_own : Address::Kind::strided;
+    address.base = memory_.base(buffer, rank);
+    StridedView& view = state_.views.emplace_back();
+    int64_t elements = 1;
+    for (size_t d = 0; d < memory.strided->shape.size(); ++d) {
+      view.shape.push_back(memory.strided->shape[d]);
+      view.stride_bytes.push_back(memory.strided->stride_elements[d] * address.stride);
+      elements *= memory.strided->shape[d];
+    }
+    const int space = instance_.buffer_space(buffer);
+    const int64_t want = own ? state_.extents->part_size(space, instance_.own_part(buffer, rank)) : state_.extents->elements(space);
+    if (elements != want)
+      throw Error(ErrorKind::user, fmt::format("buffer {} is bound to a view of {} elements, its space has {}", instance_.plan().buffers[static_cast<size_t>(buffer)].name, elements, want));
+    address.view = &view;
+  }
+
+  void segment_address(Address& address, const BufferMemory& memory, int buffer, int rank) {
+    address.kind = Address::Kind::segments;
+    const Scattered*& known = scattered_[{buffer, rank}];
+    if (!known) {
+      Scattered& scattered = state_.scattered.emplace_back();
+      scattered.index = segments(instance_.buffer_space(buffer));
+      if (scattered.index->segments() != static_cast<int64_t>(memory.segments.size()))
+        throw Error(ErrorKind::user, fmt::format("buffer {} is bound to {} tensors, its space has {}", instance_.plan().buffers[static_cast<size_t>(buffer)].name,
+                                                 memory.segments.size(), scattered.index->segments()));
+      if (const int64_t want = state_.extents->elements(instance_.buffer_space(buffer)); scattered.index->elements() != want)
+        throw Error(ErrorKind::user, fmt::format("the tensors of buffer {} have {} elements together, its space has {}", instance_.plan().buffers[static_cast<size_t>(buffer)].name,
+                                                 scattered.index->elements(), want));
+      for (size_t i = 0; i < memory.segments.size(); ++i) scattered.data.push_back(memory_.segment(buffer, rank, i));
+      known = &scattered;
+    }
+    address.scattered = known;
+  }
+
+  const Meet* meet(int space) {
+    const Meet*& known = meets_[space];
+    if (known) return known;
+    const plan::Space& text = instance_.plan().spaces[static_cast<size_t>(space)];
+    const plan::SpaceExtent& extent = state_.args.spaces[static_cast<size_t>(space)];
+    Meet& meet = state_.meets.emplace_back();
+    const bool column = text.derived == plan::Space::Derived::column;
+    if (text.derived == plan::Space::Derived::segment && !extent.meeting) {
+      meet.index = segments(space);
+    } else if (extent.meeting) {
+      meet.shape = extent.meeting->shape, meet.stride = extent.meeting->stride;
+      const bool fits = meet.shape.size() == meet.stride.size() && !meet.shape.empty() && (meet.shape.back() <= 1 || meet.stride.back() == (column ? 1 : 0));
+      if (!fits) throw Error(ErrorKind::user, fmt::format("space {} of plan {}: the meeting of this launch does not fit `by {}`", text.name, loaded_.name(), column ? "column" : "row"));
+    } else if (text.derived == plan::Space::Derived::block && instance_.block_elements(space) > 0) {
+      meet.block = instance_.block_elements(space);
+    } else {
+      throw Error(ErrorKind::user, fmt::format("space {} of plan {} needs a meeting in the launch's extents", text.name, loaded_.name()));
+    }
+    return known = &meet;
+  }
+
+  // An operand that does not go through the step cell by cell.
+  Address apart_address(const plan::Block& block, const OperandTyping& typing, const plan::FlatOperand& flat, bool tile) {
+    const int space = instance_.buffer_space(flat.name);
+    Address address = slice_address(block, flat.name, typing.peer, plan::part_at(flat, 0, instance_.parts(space)), 0);
+    if (tile || address.kind != Address::Kind::flat) {
+      if (address.kind != Address::Kind::flat)
+        throw Error(ErrorKind::unsupported, fmt::format("buffer {} is read whole and is not contiguous", instance_.plan().buffers[flat.name].name), "bind it densely");
+      return address;
+    }
+    if (typing.derived) {
+      address.kind = Address::Kind::derived;
+      address.meet = meet(space);
+      return address;
+    }
+    if (const int64_t size = state_.extents->part_size(space, plan::part_at(flat, 0, instance_.parts(space))); size > 1)
+      throw Error(ErrorKind::plan, fmt::format("operand {} has {} elements in a part and no meeting with the step's cells", instance_.plan().buffers[flat.name].name, size),
+                  "derive its space from the loop's", "V2");
+    address.stride = 0;
+    return address;
+  }
+
+  Address constant_address(Dtype dtype, double value) {
+    std::array<double, 2>& memory = state_.constants.emplace_back();
+    if (dtype == Dtype::f64x2) memory = {value, value};
+    else store_f64(dtype, memory.data(), value);
+    Address address;
+    address.base = reinterpret_cast<std::byte*>(memory.data());
+    return address;
+  }
+
+  // ---- steps
+  void bind_lane(LoadedLane& lane) {
+    Cursor& cursor = state_.cursors.emplace_back();
+    cursor.loaded = &lane, cursor.channel = lane.channel;
+    size_t most = 0;
+    for (size_t b = 0; b < lane.blocks.size(); ++b) {
+      LoadedBlock& from = lane.blocks[b];
+      BoundBlock& block = cursor.blocks.emplace_back();
+      block.loop = from.text->head.loop, block.slices = from.text->head.slices, block.counter = from.counter, block.pushes = from.pushes;
+      block.iterations = iterations(lane.assembled, static_cast<int>(b));
+      for (LoadedStep& step : from.steps) {
+        block.steps.push_back(bind_step(lane, from, step));
+        most = std::max(most, step.typing.operands.size());
+      }
+    }
+    cursor.pointers.resize(most + 1);
+  }
+
+  BoundStep bind_step(const LoadedLane& lane, const LoadedBlock& block, LoadedStep& loaded) {
+    BoundStep step;
+    step.loaded = &loaded, step.done = loaded.done, step.idle = loaded.typing.idle;
+    step.pushes = loaded.pushes.data(), step.push_count = static_cast<uint16_t>(loaded.pushes.size());
+    std::vector<BoundAwait>& awaits = state_.awaits.emplace_back();
+    for (const LoadedAwait& await : loaded.awaits) awaits.push_back({&await, iterations(await.awaited.lane, await.awaited.block)});
+    step.awaits = awaits.data(), step.await_count = static_cast<uint16_t>(awaits.size());
+    if (step.idle) return step;
+    step.run = loaded.code.run, step.self = loaded.code.self;
+    step.hoisted = state_.hoisted.get() + loaded_.code_uses[static_cast<size_t>(loaded.code_use)].offset;
+    step.operand_count = static_cast<uint16_t>(loaded.typing.operands.size()), step.sources = static_cast<uint16_t>(loaded.typing.sources);
+    step.tile = loaded.typing.tile, step.counted = block.text->head.loop && uses_given(instance_, block.text->head);
+    for (const kernel::TargetShape& target : loaded.typing.shape.targets) step.streams |= target.store == kernel::Store::stream;
+    bind_links(lane, block.text->head, loaded, step);
+    bind_pieces(lane, block.text->head, loaded, step);
+    step.idle = step.pieces.empty();     // no parts named: no cells
+    if (!step.idle) make_fast(loaded, step);
+    return step;
+  }
+
+  void bind_links(const LoadedLane& lane, const plan::Block&, LoadedStep& loaded, BoundStep& step) {
+    std::vector<LinkUse>& uses = state_.links.emplace_back();
+    std::map<void*, int> seen;
+    for (const Operand::Kind kind : {Operand::Kind::recv, Operand::Kind::send})
+      for (size_t i = 0; i < loaded.typing.operands.size(); ++i) {
+        const OperandTyping& typing = loaded.typing.operands[i];
+        if (typing.kind != kind) continue;
+        const uint16_t family = loaded.text->flat.operands[static_cast<size_t>(typing.operand)].name;
+        RingSet* rings = loaded_.rings[family];
+        if (!rings) throw Error(ErrorKind::plan, fmt::format("nobody sends on link {}", instance_.plan().families[family].name), "", "V7");
+        LinkUse use;
+        const bool receives = kind == Operand::Kind::recv;
+        use.end = receives ? static_cast<void*>(&rings->from(lane.channel, typing.peer)) : static_cast<void*>(&rings->to(lane.channel, typing.peer));
+        use.operand = static_cast<uint16_t>(i), use.ahead = static_cast<uint16_t>(seen[use.end]++);
+        use.protocol = instance_.plan().families[family].protocol;
+        use.slots = static_cast<uint32_t>(instance_.plan().families[family].slots);
+        use.element_bytes = size_bytes(typing.dtype);
+        use.tell_every = message_bytes_[family] <= 16384 ? std::max(1u, use.slots / 2) : 1;
+        uses.push_back(use);
+        (receives ? step.receives : step.sends)++;
+      }
+    step.links = uses.data();
+    for (const LinkUse& use : uses) {
+      const uint16_t family = loaded.text->flat.operands[static_cast<size_t>(loaded.typing.operands[use.operand].operand)].name;
+      staging_bytes_[&use] = message_bytes_[family];
+    }
+  }
+
+  void bind_pieces(const LoadedLane& lane, const plan::Block& block, LoadedStep& loaded, BoundStep& step) {
+    const plan::FlatStep& flat = loaded.text->flat;
+    if (loaded.typing.main < 0)
+      throw Error(ErrorKind::plan, fmt::format("{} has links only, so nothing says how much it handles", describe(lane, loaded)), "give it a slice", "V2");
+    const plan::FlatOperand& main = flat.operands[static_cast<size_t>(loaded.typing.operands[static_cast<size_t>(loaded.typing.main)].operand)];
+    const int main_space = instance_.buffer_space(main.name);
+    for (int64_t i = 0; i < main.part_count; ++i) {
+      BoundPiece& piece = step.pieces.emplace_back();
+      piece.main = cells(block, main_space, plan::part_at(main, i, instance_.parts(main_space)), lane.channel);
+      for (const OperandTyping& typing : loaded.typing.operands) piece.operands.push_back(bind_operand(lane, block, loaded, typing, flat.operands[static_cast<size_t>(typing.operand)], i));
+    }
+  }
+
+  BoundOperand bind_operand(const LoadedLane& lane, const plan::Block& block, const LoadedStep& loaded, const OperandTyping& typing, const plan::FlatOperand& flat, int64_t piece) {
+    BoundOperand operand;
+    if (typing.kind == Operand::Kind::recv || typing.kind == Operand::Kind::send) {
+      operand.address.kind = Address::Kind::message;
+      return operand;
+    }
+    if (typing.kind == Operand::Kind::constant) {
+      operand.address = constant_address(typing.dtype, flat.value);
+      return operand;
+    }
+    operand.space = instance_.buffer_space(flat.name);
+    const bool is_main = &typing == &loaded.typing.operands[static_cast<size_t>(loaded.typing.main)];
+    if (!typing.aligned && !is_main) {
+      operand.address = apart_address(block, typing, flat, loaded.typing.tile);
+      return operand;
+    }
+    if (flat.part_count <= piece)
+      throw Error(ErrorKind::plan, fmt::format("{}: operands name {} and {} parts", describe(lane, loaded), flat.part_count, piece + 1), "", "V2");
+    operand.part = plan::part_at(flat, piece, instance_.parts(operand.space));
+    operand.cells = cells(block, operand.space, operand.part, lane.channel);
+    operand.address = slice_address(block, flat.name, typing.peer, operand.part, lane.channel);
+    return operand;
+  }
+
+  std::string describe(const LoadedLane& lane, const LoadedStep& loaded) const {
+    for (size_t b = 0; b < lane.blocks.size(); ++b)
+      for (size_t s = 0; s < lane.blocks[b].steps.size(); ++s)
+        if (&lane.blocks[b].steps[s] == &loaded) return loaded_.describe(lane, static_cast<int>(b), static_cast<int>(s));
+    return "a step";
+  }
+
+  // The fast path: one part, flat operands, and positions that are as contiguous as the memory is.
+  void make_fast(const LoadedStep& loaded, BoundStep& step) {
+    const BoundPiece& first = step.pieces.front();
+    bool all_flat = step.pieces.size() == 1, other_cells = false;
+    for (const BoundPiece& piece : step.pieces)
+      for (const BoundOperand& operand : piece.operands) {
+        const bool flat = operand.address.kind == Address::Kind::flat || operand.address.kind == Address::Kind::message;
+        all_flat &= flat;
+        step.splits |= !flat && operand.address.kind != Address::Kind::turn;
+        other_cells |= operand.cells && operand.cells != piece.main;
+      }
+    int64_t position = 0;
+    const bool in_order = contiguous(first.main->space, first.main->part, position);
+    step.splits |= loaded.typing.needs_positions;
+    step.main = first.main;
+    step.position = position;
+    if (!all_flat || step.tile || (loaded.typing.needs_positions && !in_order)) return;
+    std::vector<FastOperand>& fast = state_.fast.emplace_back();
+    for (const BoundOperand& operand : first.operands)
+      fast.push_back({operand.address.base, operand.cells ? operand.address.stride : 0, operand.cells == first.main ? nullptr : operand.cells});
+    step.fast = fast.data();
+    step.is_fast = true;
+  }
+
+  // ---- what the header says
+  void describe() {
+    std::string text = fmt::format("plan {} ({:08x}):", loaded_.name(), static_cast<uint32_t>(loaded_.identity)), agreed;
+    for (size_t s = 0; s < state_.args.spaces.size(); ++s) {
+      const plan::SpaceExtent& extent = state_.args.spaces[s];
+      const plan::Id& name = instance_.plan().spaces[s].name;
+      if (const auto* cut = std::get_if<plan::Cut>(&extent.extent); cut && cut->axis > 0)
+        text += cut->outer == 1 && cut->inner == 1 ? fmt::format(" {} = {}", name, cut->axis) : fmt::format(" {} = {}x{}x{}", name, cut->outer, cut->axis, cut->inner);
+      if (extent.meeting)
+        for (size_t d = 0; d < extent.meeting->shape.size(); ++d) agreed += fmt::format(" {}*{}", extent.meeting->shape[d], d < extent.meeting->stride.size() ? extent.meeting->stride[d] : 0);
+      if (extent.segments) {
+        std::string lengths;
+        for (int64_t length : extent.segments->lengths) lengths += std::to_string(length) + " ";
+        text += fmt::format(" ({} tensors, {:08x})", extent.segments->lengths.size(), static_cast<uint32_t>(hash64(lengths)));
+      }
+    }
+    text += agreed;
+    const std::string registered = memory_.registered();
+    if (!registered.empty()) text += fmt::format(", registered{}", registered.size() < 200 ? registered : fmt::format(" {:016x}", hash64(registered)));
+    state_.text = text;
+    state_.hash = hash64(text + registered, loaded_.identity);
+    state_.binding = loaded_.owner.agreement.next_binding();
+  }
+
+  Loaded& loaded_;
+  const plan::Instance& instance_;
+  BoundState& state_;
+  Memory memory_;
+  std::vector<int64_t> message_bytes_;   // per family: the largest
+  std::map<const LinkUse*, int64_t> staging_bytes_;
+  std::map<std::tuple<const plan::Block*, int, int64_t>, const Cells*> known_;
+  std::map<const plan::SegmentTable*, std::shared_ptr<const SegmentIndex>> indexes_;
+  std::map<std::pair<int, int>, const Scattered*> scattered_;
+  std::map<int, const Meet*> meets_;
+};
+
+bool equal(const plan::SpaceExtent& a, const plan::SpaceExtent& b) {
+  if (a.extent.index() != b.extent.index() || a.segments != b.segments || a.meeting.has_value() != b.meeting.has_value()) return false;
+  if (a.meeting && (a.meeting->shape != b.meeting->shape || a.meeting->stride != b.meeting->stride)) return false;
+  if (const auto* cut = std::get_if<plan::Cut>(&a.extent)) {
+    const auto& other = std::get<plan::Cut>(b.extent);
+    return cut->outer == other.outer && cut->axis == other.axis && cut->inner == other.inner;
+  }
+  if (const auto* given = std::get_if<plan::Given>(&a.extent)) return given->counts == std::get<plan::Given>(b.extent).counts;
+  return true;
+}
+
+bool equal(const plan::Binding& a, const plan::Binding& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* dense = std::get_if<plan::Dense>(&a)) return dense->data == std::get<plan::Dense>(b).data;
+  if (const auto* segments = std::get_if<plan::Segments>(&a)) return segments->data == std::get<plan::Segments>(b).data;
+  if (const auto* strided = std::get_if<plan::Strided>(&a)) {
+    const auto& other = std::get<plan::Strided>(b);
+    return strided->data == other.data && strided->shape == other.shape && strided->stride_elements == other.stride_elements;
+  }
+  return true;
+}
+
+}  // namespace
+
+BoundState::~BoundState() = default;
+
+bool same_binding(const plan::LaunchArgs& a, const plan::LaunchArgs& b) {
+  return std::equal(a.spaces.begin(), a.spaces.end(), b.spaces.begin(), b.spaces.end(), [](const auto& x, const auto& y) { return equal(x, y); }) &&
+         std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(), [](const auto& x, const auto& y) { return equal(x, y); });
+}
+
+std::shared_ptr<BoundState> bind(Loaded& loaded, const plan::LaunchArgs& args) {
+  const plan::Plan& plan = loaded.instance.plan();
+  if (args.spaces.size() != plan.spaces.size())
+    throw Error(ErrorKind::user, fmt::format("plan {} has {} spaces, the launch gives {} extents", loaded.name(), plan.spaces.size(), args.spaces.size()));
+  if (args.scalars.size() != loaded.scalar_names.size())
+    throw Error(ErrorKind::user, fmt::format("plan {} takes {} scalars ({}), the launch gives {}", loaded.name(), loaded.scalar_names.size(), join(loaded.scalar_names, ", "), args.scalars.size()));
+  for (size_t s = 0; s < args.spaces.size(); ++s)
+    if (std::holds_alternative<plan::OnDevice>(args.spaces[s].extent) || !plan.spaces[s].by_buffer.empty())
+      throw Error(ErrorKind::unsupported, fmt::format("space {} of plan {} gets its counts from a buffer while it runs", plan.spaces[s].name, loaded.name()),
+                  "exchange the counts in a launch before and give them in the extents");
+  auto state = std::make_shared<BoundState>();
+  state->loaded = &loaded;
+  state->args = args;
+  state->scalars = args.scalars;
+  state->extents = std::make_unique<plan::Extents>(loaded.instance, args.spaces, loaded.chunk_elements);
+  Binder(loaded, *state).run();
+  return state;
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,117 @@
+// Rings and the packing of low-latency messages (link.h).
+#include "weft/runtime/link.h"
+
+#include <algorithm>
+
+namespace weft::runtime {
+namespace {
+
+constexpr int64_t credit_bytes = 64;     // a line per credit word: each is written by another rank
+
+int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+uint32_t power_of_two(int64_t at_least) {
+  uint32_t value = 1;
+  while (value < at_least) value *= 2;
+  return value;
+}
+
+uint32_t short_flag(uint64_t flag) { return static_cast<uint32_t>((tag_of(flag) & 0xffff) << 16 | (number_of(flag) & 0xffff)); }
+
+}  // namespace
+
+int64_t slot_bytes(plan::Protocol protocol, int64_t payload_bytes) {
+  switch (protocol) {
+    case plan::Protocol::simple: return 64 + round_up(payload_bytes, 64);
+    case plan::Protocol::ll128: return std::max<int64_t>(1, lines_ll128(payload_bytes)) * 64;
+    case plan::Protocol::ll: return round_up(std::max<int64_t>(1, words_ll(payload_bytes)) * 8, 64);
+  }
+  return 0;
+}
+
+bool RingKey::serves(const RingKey& wanted) const {
+  return protocol == wanted.protocol && ordinal == wanted.ordinal && channels >= wanted.channels && slots >= wanted.slots &&
+         payload_bytes >= wanted.payload_bytes;
+}
+
+RingSet::RingSet(transport::Transport& transport, const RingKey& key) : key_(key), ranks_(transport.size()) {
+  const auto slots = static_cast<int64_t>(power_of_two(key.slots));
+  const int64_t one_slot = slot_bytes(key.protocol, key.payload_bytes), ring = slots * one_slot;
+  const int64_t pairs = static_cast<int64_t>(key.channels) * ranks_;
+  window_ = transport.allocate(pairs * (ring + credit_bytes), "the slots of links");
+  const int me = transport.rank();
+  for (int channel = 0; channel < key.channels; ++channel)
+    for (int peer = 0; peer < ranks_; ++peer) {
+      std::byte* const here = window_->at[static_cast<size_t>(me)];
+      std::byte* const there = window_->at[static_cast<size_t>(peer)];
+      const auto mine = static_cast<int64_t>(index(channel, peer)), theirs = static_cast<int64_t>(index(channel, me));
+      const auto mask = static_cast<uint32_t>(slots - 1);
+      SendEnd& send = sends_.emplace_back();
+      send.slots = there + pairs * credit_bytes + theirs * ring;
+      send.credit = reinterpret_cast<Word*>(here + mine * credit_bytes);
+      send.parked = &transport.parked(peer);
+      send.mask = mask, send.peer = peer, send.slot_bytes = one_slot;
+      RecvEnd& recv = recvs_.emplace_back();
+      recv.slots = here + pairs * credit_bytes + mine * ring;
+      recv.credit = reinterpret_cast<Word*>(there + theirs * credit_bytes);
+      recv.parked = &transport.parked(peer);
+      recv.mask = mask, recv.peer = peer, recv.slot_bytes = one_slot;
+    }
+}
+
+void RingSet::tell_all() {
+  for (RecvEnd& end : recvs_) end.tell();
+}
+
+void pack_ll128(std::byte* slot, const std::byte* message, int64_t bytes, uint64_t flag) {
+  auto* line = reinterpret_cast<Line128*>(slot);
+  for (int64_t at = 0; at < bytes; at += line_bytes, ++line) {
+    std::memcpy(line->data, message + at, static_cast<size_t>(std::min(line_bytes, bytes - at)));
+    line->flag.store(flag, std::memory_order_release);
+  }
+}
+
+int64_t unpack_ll128(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done, uint64_t& foreign) {
+  const auto* line = reinterpret_cast<const Line128*>(slot) + done;
+  for (int64_t at = done * line_bytes; at < bytes; at += line_bytes, ++line, ++done) {
+    const uint64_t seen = line->flag.load(std::memory_order_acquire);
+    if (seen != flag) {
+      if (number_of(seen) == number_of(flag)) foreign = seen;
+      return done;
+    }
+    std::memcpy(message + at, line->data, static_cast<size_t>(std::min(line_bytes, bytes - at)));
+  }
+  return done;
+}
+
+void pack_ll(std::byte* slot, int64_t slot_bytes, const std::byte* message, int64_t bytes, uint64_t flag, uint64_t slots) {
+  auto* word = reinterpret_cast<Word*>(slot);
+  const uint64_t mark = static_cast<uint64_t>(short_flag(flag)) << 32;
+  int64_t at = 0;
+  for (; at < bytes; at += 4, ++word) {
+    uint32_t data = 0;
+    std::memcpy(&data, message + at, static_cast<size_t>(std::min<int64_t>(4, bytes - at)));
+    word->store(mark | data, std::memory_order_release);
+  }
+  // A number of 16 bits comes again after 65,536 messages: words that shorter messages left alone must not match then.
+  if ((number_of(flag) & 0x7fff) < slots)
+    for (auto* end = reinterpret_cast<Word*>(slot + slot_bytes); word < end; ++word) word->store(mark, std::memory_order_relaxed);
+}
+
+int64_t unpack_ll(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done, uint64_t& foreign) {
+  const auto* word = reinterpret_cast<const Word*>(slot) + done;
+  const uint32_t mark = short_flag(flag);
+  for (int64_t at = done * 4; at < bytes; at += 4, ++word, ++done) {
+    const uint64_t seen = word->load(std::memory_order_acquire);
+    const auto seen_mark = static_cast<uint32_t>(seen >> 32);
+    if (seen_mark != mark) {
+      if (seen_mark && (seen_mark & 0xffff) == (mark & 0xffff)) foreign = uint64_t{seen_mark} >> 16 << number_bits | number_of(flag);
+      return done;
+    }
+    const auto data = static_cast<uint32_t>(seen);
+    std::memcpy(message + at, &data, static_cast<size_t>(std::min<int64_t>(4, bytes - at)));
+  }
+  return done;
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,210 @@
+// Loading: steps laid out, code found, links opened, awaits connected (loaded.h).
+#include "weft/runtime/loaded.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "weft/base/hash.h"
+#include "weft/base/text.h"
+#include "weft/plan/verify.h"
+#include "weft/runtime/bound.h"
+
+namespace weft::runtime {
+namespace {
+
+constexpr int64_t default_payload_bytes = 256 << 10;     // of a slot: four of them fit a second-level cache
+
+std::string params_text(const LoadOptions& options) {
+  std::string text;
+  for (const auto& [name, value] : options.params) text += name + " = " + value + "\n";
+  return text;
+}
+
+std::string settings_text(const std::vector<int64_t>& chunks, bool stream, std::string_view library) {
+  std::vector<std::string> list;
+  for (int64_t chunk : chunks) list.push_back(std::to_string(chunk));
+  return fmt::format("chunk_elements {}\nstream {}\nkernels {}", join(list, " "), stream, library);
+}
+
+// Verification is the same everywhere, so one rank does it and tells the others.
+void verify_once(transport::Transport& transport, const plan::Plan& plan, const LoadOptions& options) {
+  std::string problem;
+  if (transport.rank() == 0) {
+    try {
+      plan::VerifyOptions verify;
+      verify.params = options.params;
+      verify.mappable = [&](int, int peer) { return transport.mappable(peer); };
+      plan::require_verified(plan, verify);
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  const std::string told = transport.exchange(problem, "verify a plan")[0];
+  if (!told.empty()) throw Error(ErrorKind::plan, told);
+}
+
+std::vector<int64_t> chunks_for(const plan::Instance& instance, const LoadOptions& options) {
+  std::vector<int64_t> chunks = plan::default_chunk(instance, default_payload_bytes);
+  for (size_t s = 0; s < std::min(chunks.size(), options.chunk_elements.size()); ++s)
+    if (options.chunk_elements[s] > 0) chunks[s] = options.chunk_elements[s];
+  return chunks;
+}
+
+}  // namespace
+
+Loaded::Loaded(Communicator::Impl& of, const plan::Plan& plan, const LoadOptions& with)
+    : owner(of), options(with), instance(plan, of.transport.size(), with.params) {
+  transport::Transport& transport = owner.transport;
+  chunk_elements = chunks_for(instance, options);
+  const std::string text = plan::print(plan), params = params_text(options),
+                    settings = settings_text(chunk_elements, options.stream, owner.kernels.name());
+  agree_on_load(transport, fmt::format("load plan {}", plan.name),
+                {{"plan", text}, {"parameters", params}, {"program, schedule and machine", options.identity}, {"settings", settings}});
+  identity = hash64(text + "\n" + params + "\n" + options.identity + "\n" + settings);
+  if (instance.channels() > max_channels)
+    throw Error(ErrorKind::unsupported, fmt::format("plan {} has {} channels", name(), instance.channels()), fmt::format("use {} at most", max_channels));
+  if (options.verify) verify_once(transport, plan, options);
+  assembly = plan::assemble(instance);
+  typing = std::make_unique<Typing>(assembly);
+  scalar_names = plan::launch_scalars(plan);
+  lay_out();
+  find_code();
+  rings.assign(plan.families.size(), nullptr);
+  connect_awaits();
+}
+
+Loaded::~Loaded() = default;
+
+int Loaded::rank() const { return owner.transport.rank(); }
+
+std::string Loaded::describe(const LoadedLane& lane, int block, int step) const { return assembly.describe(lane.assembled, block, step); }
+
+void Loaded::lay_out() {
+  for (size_t i = 0; i < assembly.lanes.size(); ++i) {
+    const plan::AssembledLane& from = assembly.lanes[i];
+    if (from.rank != rank()) continue;
+    LoadedLane& lane = lanes.emplace_back();
+    lane.assembled = static_cast<int>(i), lane.lane = from.lane, lane.channel = from.channel;
+    for (size_t b = 0; b < from.blocks.size(); ++b) {
+      LoadedBlock& block = lane.blocks.emplace_back();
+      block.text = &from.blocks[b];
+      block.counter = counters_.emplace_back(std::make_unique<BlockCounter>()).get();
+      advancing.push_back(block.counter);
+      advancing_of.push_back({static_cast<int>(i), static_cast<int>(b), 0, 0});
+      int64_t* done = done_.emplace_back(new int64_t[from.blocks[b].steps.size()]()).get();
+      for (const plan::AssembledStep& step : from.blocks[b].steps) {
+        LoadedStep& loaded = block.steps.emplace_back();
+        loaded.text = &step;
+        loaded.typing = typing->step(from, from.blocks[b], step, options.stream);
+        loaded.done = done++;
+      }
+    }
+  }
+}
+
+// All shapes are asked for together, so that a compiler can work on them side by side.
+void Loaded::find_code() {
+  std::vector<kernel::StepShape> shapes;
+  std::map<std::string, size_t> known;
+  std::vector<std::pair<LoadedStep*, size_t>> users;
+  std::map<std::pair<size_t, std::vector<int>>, int> uses;
+  for (LoadedLane& lane : lanes)
+    for (LoadedBlock& block : lane.blocks)
+      for (LoadedStep& step : block.steps) {
+        if (step.typing.idle) continue;
+        const auto [place, fresh] = known.try_emplace(step.typing.shape.key(), shapes.size());
+        if (fresh) shapes.push_back(step.typing.shape);
+        users.emplace_back(&step, place->second);
+      }
+  const std::vector<kernel::StepCode> codes = shapes.empty() ? std::vector<kernel::StepCode>() : owner.kernels.find(shapes);
+  for (LoadedLane& lane : lanes) {
+    const std::vector<const plan::Step*> text = plan::text_steps(instance.plan().lanes[static_cast<size_t>(lane.lane)].body);
+    for (LoadedBlock& block : lane.blocks)
+      for (LoadedStep& step : block.steps) {
+        if (step.typing.idle) continue;
+        const size_t shape = known.at(step.typing.shape.key());
+        step.code = codes[shape];
+        std::vector<int> scalars;
+        for (const plan::Id& name : text[step.text->flat.source_step]->kernel.scalars)
+          scalars.push_back(static_cast<int>(std::find(scalar_names.begin(), scalar_names.end(), name) - scalar_names.begin()));
+        const auto [use, fresh] = uses.try_emplace({shape, scalars}, static_cast<int>(code_uses.size()));
+        if (fresh) {
+          code_uses.push_back({codes[shape], scalars, hoisted_bytes});
+          hoisted_bytes += (codes[shape].hoisted_bytes + 63) / 64 * 64;
+        }
+        step.code_use = use->second;
+      }
+  }
+}
+
+// Words of awaits across ranks. Everybody walks all ranks' awaits in the same order, so that waiter and pusher number
+// the words alike without a message.
+void Loaded::connect_awaits() {
+  std::map<std::tuple<int, int, int, int>, int64_t> words;            // waiter, lane, block, step (-1: left) -> number
+  std::vector<int64_t> count(static_cast<size_t>(instance.ranks()), 0);
+  std::map<std::pair<int, int>, BlockCounter*> shadows;
+  struct Connection { int waiter, lane, block, step; int64_t number; };
+  std::vector<Connection> connections;
+  const auto number = [&](int waiter, int lane, int block, int step) {
+    const auto [place, fresh] = words.try_emplace({waiter, lane, block, step}, count[static_cast<size_t>(waiter)]);
+    if (fresh) {
+      ++count[static_cast<size_t>(waiter)];
+      connections.push_back({waiter, lane, block, step, place->second});
+    }
+  };
+  const auto facts = [&](int lane, int block, const plan::Awaited& awaited) {
+    const plan::Block& mine = assembly.lanes[static_cast<size_t>(lane)].blocks[static_cast<size_t>(block)].head;
+    const plan::Block& other = assembly.lanes[static_cast<size_t>(awaited.lane)].blocks[static_cast<size_t>(awaited.block)].head;
+    LoadedAwait facts;
+    facts.together = mine.loop && other.loop;
+    facts.same_loop = facts.together && mine.spaces == other.spaces;
+    facts.lag = awaited.lag, facts.awaited = awaited;
+    facts.rank = assembly.lanes[static_cast<size_t>(awaited.lane)].rank, facts.channel = assembly.lanes[static_cast<size_t>(awaited.lane)].channel;
+    return facts;
+  };
+  for (size_t l = 0; l < assembly.lanes.size(); ++l)
+    for (size_t b = 0; b < assembly.lanes[l].blocks.size(); ++b)
+      for (const plan::AssembledStep& step : assembly.lanes[l].blocks[b].steps)
+        for (const plan::Awaited& awaited : step.after) {
+          const LoadedAwait f = facts(static_cast<int>(l), static_cast<int>(b), awaited);
+          if (f.rank == assembly.lanes[l].rank) continue;
+          if (f.together) number(assembly.lanes[l].rank, awaited.lane, awaited.block, awaited.step);
+          if (f.lag == 0 && !f.same_loop) number(assembly.lanes[l].rank, awaited.lane, awaited.block, -1);
+        }
+  const int64_t most = *std::max_element(count.begin(), count.end());
+  if (most > 0) words_ = owner.transport.allocate(most * 64, "words of awaits");
+  const auto word = [&](int rank, int64_t index) { return reinterpret_cast<Word*>(words_->at[static_cast<size_t>(rank)] + index * 64); };
+  std::map<int, LoadedLane*> mine;
+  for (LoadedLane& lane : lanes) mine[lane.assembled] = &lane;
+  for (const Connection& c : connections) {
+    if (assembly.lanes[static_cast<size_t>(c.lane)].rank != rank()) continue;
+    LoadedBlock& block = mine.at(c.lane)->blocks[static_cast<size_t>(c.block)];
+    const Push push{word(c.waiter, c.number), &owner.transport.parked(c.waiter), c.waiter};
+    (c.step < 0 ? block.pushes : block.steps[static_cast<size_t>(c.step)].pushes).push_back(push);
+  }
+  for (LoadedLane& lane : lanes)
+    for (size_t b = 0; b < lane.blocks.size(); ++b)
+      for (LoadedStep& step : lane.blocks[b].steps)
+        for (const plan::Awaited& awaited : step.text->after) {
+          LoadedAwait await = facts(lane.assembled, static_cast<int>(b), awaited);
+          await.remote = await.rank != rank();
+          if (!await.remote) {
+            LoadedBlock& block = mine.at(awaited.lane)->blocks[static_cast<size_t>(awaited.block)];
+            await.block = block.counter;
+            await.done = block.steps[static_cast<size_t>(awaited.step)].done;
+          } else {
+            BlockCounter*& shadow = shadows[{awaited.lane, awaited.block}];
+            if (!shadow) {
+              shadow = counters_.emplace_back(std::make_unique<BlockCounter>()).get();
+              advancing.push_back(shadow);
+              advancing_of.push_back({awaited.lane, awaited.block, 0, 0});
+            }
+            await.block = shadow;
+            if (const auto at = words.find({rank(), awaited.lane, awaited.block, awaited.step}); at != words.end()) await.done_word = word(rank(), at->second);
+            if (const auto at = words.find({rank(), awaited.lane, awaited.block, -1}); at != words.end()) await.left_word = word(rank(), at->second);
+          }
+          step.awaits.push_back(await);
+        }
+}
+
+}  // namespace weft::runtime
