@@ -13,13 +13,6 @@ bool is_narrow(Dtype dtype) { return is_float(dtype) && size_bytes(dtype) < 4; }
 
 std::string integer_type(Dtype dtype) { return fmt::format("{}int{}_t", is_signed(dtype) ? "" : "u", 8 * size_bytes(dtype)); }
 
-// The nearest f32 that still says whether something was lost.
-std::string sticky_text(Dtype from, const std::string& x) {
-  if (from == Dtype::f32 || is_narrow(from)) return x;
-  if (from == Dtype::f64 || from == Dtype::u64) return fmt::format("wm::sticky({})", x);
-  return fmt::format("wm::sticky(static_cast<int64_t>({}))", x);
-}
-
 }  // namespace
 
 std::string memory_type(Dtype dtype) {
@@ -43,10 +36,16 @@ std::string load_text(Dtype dtype, const std::string& memory) {
   return dtype == Dtype::boolean ? fmt::format("({} != 0)", memory) : memory;
 }
 
+std::string nearly_f32_text(Dtype from, const std::string& x) {
+  if (from == Dtype::f32 || is_narrow(from)) return x;
+  if (from == Dtype::f64 || from == Dtype::u64) return fmt::format("wm::sticky({})", x);
+  return fmt::format("wm::sticky(static_cast<int64_t>({}))", x);
+}
+
 std::string store_text(Dtype value, Dtype memory, const std::string& x) {
   if (value == memory && value_type(value) == memory_type(memory)) return x;
   if (is_narrow(value) && memory == Dtype::f32) return x;       // it is one already
-  if (is_narrow(memory)) return fmt::format("wm::to_{}({})", name(memory), sticky_text(value, x));
+  if (is_narrow(memory)) return fmt::format("wm::to_{}({})", name(memory), nearly_f32_text(value, x));
   if (memory == Dtype::boolean) return fmt::format("static_cast<uint8_t>({} != 0)", x);
   if (is_float(value) && memory == Dtype::u64) return fmt::format("wm::to_u64({})", x);
   if (is_float(value) && is_integer(memory)) return fmt::format("static_cast<{}>(wm::to_i64({}))", memory_type(memory), x);

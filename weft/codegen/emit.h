@@ -49,9 +49,10 @@ std::string value_type(Dtype dtype);                                    // "floa
 std::string load_text(Dtype dtype, const std::string& memory);          // the value of what lies in memory
 std::string store_text(Dtype value, Dtype memory, const std::string& x);        // what lies in memory for a value; rounds once
 std::string convert_text(Dtype from, Dtype to, const std::string& x);   // value to value, rounded to `to`
+std::string nearly_f32_text(Dtype from, const std::string& x);          // the f32 that still says whether something was lost
 std::string without_parentheses(const std::string& x);                  // "(a + b)" -> "a + b", "(a) + (b)" stays
 std::string combine_text(kernel::Reduction reduction, Dtype dtype, const std::string& a, const std::string& b);
-struct PreludeParts { bool pairs = false, streams = false, folds = false; };
+struct PreludeParts { bool pairs = false, streams = false, halves = false, folds = false; };
 std::string preamble_text(const PreludeParts& parts);                   // expr's functions and codegen/prelude_impl.h
 
 }  // namespace weft::codegen

@@ -19,6 +19,7 @@ std::string preamble_text(const PreludeParts& parts) {
     rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
     if (line == "//@ pair") keep = parts.pairs;
     else if (line == "//@ stream") keep = parts.streams;
+    else if (line == "//@ half") keep = parts.halves;
     else if (line == "//@ fold") keep = parts.folds;
     else if (keep) text += std::string(line) + "\n";
   }

@@ -80,6 +80,44 @@ WEFT_FN void stream_end() {
 #endif
 }
 
+//@ half
+// ---- f16 blocks to and from f32: by the processor's conversions, which give the bits of wm::from_f16 and wm::to_f16
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
+#define WEFT_HALVES 16
+typedef float Wide __attribute__((vector_size(64), aligned(4)));
+typedef float WideValue __attribute__((vector_size(64)));
+typedef short Narrow __attribute__((vector_size(32), aligned(2)));
+typedef short NarrowValue __attribute__((vector_size(32)));
+WEFT_FN WideValue widen_16(NarrowValue x) { return __builtin_ia32_vcvtph2ps512_mask(x, WideValue{}, -1, 4); }
+WEFT_FN NarrowValue narrow_16(WideValue x) { return __builtin_ia32_vcvtps2ph512_mask(x, 0, NarrowValue{}, -1); }
+#elif defined(__GNUC__) && !defined(__clang__) && defined(__F16C__)
+#define WEFT_HALVES 8
+typedef float Wide __attribute__((vector_size(32), aligned(4)));
+typedef float WideValue __attribute__((vector_size(32)));
+typedef short Narrow __attribute__((vector_size(16), aligned(2)));
+typedef short NarrowValue __attribute__((vector_size(16)));
+WEFT_FN WideValue widen_16(NarrowValue x) { return __builtin_ia32_vcvtph2ps256(x); }
+WEFT_FN NarrowValue narrow_16(WideValue x) { return __builtin_ia32_vcvtps2ph256(x, 0); }
+#endif
+
+WEFT_FN void widen_f16(float* to, const uint16_t* from, int64_t count) {
+  int64_t i = 0;
+#if defined(WEFT_HALVES)
+  for (; i + WEFT_HALVES <= count; i += WEFT_HALVES)
+    *reinterpret_cast<Wide*>(to + i) = widen_16(*reinterpret_cast<const Narrow*>(from + i));
+#endif
+  for (; i < count; i++) to[i] = wm::from_f16(from[i]);
+}
+
+WEFT_FN void narrow_f16(uint16_t* to, const float* from, int64_t count) {
+  int64_t i = 0;
+#if defined(WEFT_HALVES)
+  for (; i + WEFT_HALVES <= count; i += WEFT_HALVES)
+    *reinterpret_cast<Narrow*>(to + i) = narrow_16(*reinterpret_cast<const Wide*>(from + i));
+#endif
+  for (; i < count; i++) to[i] = wm::to_f16(from[i]);
+}
+
 //@ fold
 // ---- folds: element i of a run goes to lane i % 32, then the upper half of the lanes into the lower, five times
 template <class T, class Combine> struct Lanes { alignas(64) T lane[32]; };
