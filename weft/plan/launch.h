@@ -60,6 +60,7 @@ class Extents {
   int64_t part_size(int space, int64_t part) const;       // elements of a part
   Range share(int space, int64_t part, int channel) const;
   int64_t chunks(int space, int channel) const;           // largest over its parts
+  int64_t chunk_elements(int space) const { return measures_[static_cast<size_t>(space)].chunk; }     // of a full chunk
   Range chunk(int space, int64_t part, int channel, int64_t chunk) const;
   Range slice(int space, int64_t part, int channel, int64_t chunk, int slice, int slices) const;
   // Iterations of a loop over these spaces: the largest chunks().

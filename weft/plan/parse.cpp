@@ -172,6 +172,7 @@ void Reader::space(Piece rest) {
   space.name = declare(name, spaces_, "space");
   expect_word(rest, "parts", name);
   const Piece parts = scan::take_until(rest, {"even", "equal", "given", "fixed"});
+  if (rest.empty()) refuse(parts.empty() ? name : parts, "a space is even, equal, given or fixed", "space s parts n even");
   space.parts = expression(required(parts, name, "the number of parts"), Scope::instance);
   space_kind(space, rest);
   for (Piece word = scan::take_word(rest); !word.empty(); word = scan::take_word(rest)) {
@@ -186,9 +187,7 @@ void Reader::space_kind(Space& space, Piece& rest) {
   static constexpr std::array<std::pair<std::string_view, Space::Kind>, 4> kinds = {{
       {"even", Space::Kind::even}, {"equal", Space::Kind::equal}, {"given", Space::Kind::given}, {"fixed", Space::Kind::fixed}}};
   const Piece word = scan::take_word(rest);
-  const Space::Kind* kind = find_word(kinds, word);
-  if (!kind) refuse(word.empty() ? Piece(line_->text) : word, "a space is even, equal, given or fixed", "space s parts n even");
-  space.kind = *kind;
+  space.kind = *find_word(kinds, word);
   rest = trim(rest);
   if (space.kind == Space::Kind::fixed) {
     const Piece count = scan::take_until(rest, {"of", "grain"});
@@ -286,7 +285,11 @@ void Reader::kernel() {
   kernel::Kernel kernel = kernel::parse_header(*line_);
   for (++at_; at_ < lines_.size() && lines_[at_].indent > 0; ++at_) kernel.body.push_back(kernel::parse_assignment(lines_[at_]));
   line_ = &lines_[header];
-  kernel::check(kernel);
+  try {
+    kernel::check(kernel);
+  } catch (const Error& e) {
+    fail_at(ErrorKind::plan, *line_, kernel.name, "V1", e.message(), e.remedy());
+  }
   if (kernel::parse_reduction(kernel.name)) fail_at(ErrorKind::plan, *line_, kernel.name, "V1", fmt::format("{} is a reduction and cannot name a kernel", kernel.name), "rename it");
   if (!kernels_.insert(kernel.name).second) fail_at(ErrorKind::plan, *line_, kernel.name, "V1", fmt::format("kernel {} is declared twice", kernel.name), "rename one of them");
   plan_.kernels.push_back(std::move(kernel));

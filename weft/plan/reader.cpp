@@ -80,19 +80,29 @@ Expr Reader::expression(Piece text, Scope scope) {
   return e;
 }
 
+// Points at the name inside the expression, not at an equal word before it.
+void Reader::refuse_name(Piece text, const std::string& name, std::string_view message, std::string_view remedy) const {
+  for (size_t at = text.find(name); at != Piece::npos; at = text.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    const bool whole = (at == 0 || !scan::in_word(text[at - 1])) && (end == text.size() || !scan::in_word(text[end]));
+    if (whole) refuse(text.substr(at, name.size()), message, remedy);
+  }
+  refuse(text, message, remedy);
+}
+
 void Reader::check_names(const Expr& e, Piece text, Scope scope) const {
   expr::visit(e, [&](const expr::Node& node) {
     if (node.op == expr::Op::call) check_call(node, text);
     if (node.op == expr::Op::number) refuse(text, "a plan's numbers are integers", "write an integer");
     const auto is_table = [&](const TableText& t) { return t.name == node.name; };
     if (node.op == expr::Op::index && std::none_of(plan_.tables.begin(), plan_.tables.end(), is_table))
-      fail_at(ErrorKind::plan, *line_, node.name, "V1", fmt::format("no table {}", node.name), "declare it above: table NAME[n] = 0 1 ...");
+      refuse_name(text, node.name, fmt::format("no table {}", node.name), "declare it above: table NAME[n] = 0 1 ...");
     if (node.op != expr::Op::name || known_number(node.name, scope)) return;
     const Param* p = find_param(node.name);
     const std::string why = p ? fmt::format("{} is {}, not an integer", node.name, p->value)
                             : fmt::format("no number {}{}", node.name, scope == Scope::instance ? " that is the same on all ranks" : "");
-    fail_at(ErrorKind::plan, *line_, node.name, "V1", why,
-            scope == Scope::instance ? "here only n and parameters can be named" : "declare it above with let, param or for; r, n, c are known");
+    refuse_name(text, node.name, why,
+                scope == Scope::instance ? "here only n and parameters can be named" : "declare it above with let, param or for; r, n, c are known");
   });
 }
 
@@ -102,7 +112,7 @@ void Reader::check_call(const expr::Node& node, Piece text) const {
     if (node.args.size() >= f.least && node.args.size() <= f.most) return;
     refuse(text, fmt::format("{} takes {} arguments, not {}", node.name, f.least, node.args.size()));
   }
-  fail_at(ErrorKind::plan, *line_, node.name, "V1", fmt::format("no function {}", node.name), "plans have sel min max abs log2c p2floor");
+  refuse_name(text, node.name, fmt::format("no function {}", node.name), "plans have sel min max abs log2c p2floor");
 }
 
 Id Reader::declare(Piece name, std::set<Id>& among, std::string_view what) {

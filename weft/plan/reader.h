@@ -82,6 +82,7 @@ class Reader {
   void expect_word(Piece& rest, Piece word, Piece near) const;
   const Param* find_param(Piece name) const;
   int column(Piece at) const;
+  [[noreturn]] void refuse_name(Piece text, const std::string& name, std::string_view message, std::string_view remedy) const;
   [[noreturn]] void refuse(Piece at, std::string_view message, std::string_view remedy = "") const;
 
   std::vector<SourceLine> lines_;
