@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "weft/base/env.h"
 #include "weft/base/text.h"
@@ -43,7 +44,9 @@ std::string expand(const std::string& pattern) {
 
 // A wrong setting must not stop a run: it is reported on stderr, once, and the default holds.
 const Settings* read_settings() {
-  auto* s = new Settings;                                  // lives as long as the process: other threads may log at exit
+  static auto* const kept = new std::vector<const Settings*>;      // for ever: other threads may still log at exit
+  auto* s = new Settings;
+  kept->push_back(s);
   const std::string level = env("WEFT_DEBUG"), file = env("WEFT_DEBUG_FILE");
   if (level == "info" || level == "INFO") s->level = LogLevel::info;
   else if (level == "trace" || level == "TRACE") s->level = LogLevel::trace;

@@ -308,7 +308,7 @@ struct Oracle {
       case Op::neg: return wrap(-a);
       case Op::add: return wrap(a + b);
       case Op::sub: return wrap(a - b);
-      case Op::mul: return wrap(a * b);
+      case Op::mul: return wrap(static_cast<__int128>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b)));
       case Op::div: return b == 0 ? 0 : wrap((a - m) / b);
       case Op::mod: return wrap(m);
       default: break;
