@@ -322,6 +322,24 @@ TEST(Rounding, NamedValuesOnly) {
   EXPECT_EQ(rounded.at("w")[0].f[0], rounded.at("y")[0].f[0]);
 }
 
+// D2 in the reference: positions take the dtype of what they meet; scalars by themselves are integers or f64.
+TEST(Weak, NumbersTakeTheDtypeOfWhatTheyMeet) {
+  const std::string text =
+      "program 1 t\ndim N\nscalar k i64\nlet half = k / 2\nin x f64[N] replicated\nin n i8[N] replicated\n"
+      "a = x + index(0) / 2\nb = n + index(0) / 2\nc = x * half\nd = x * (1 / 2)\ne = n * (100 * 3 / 4)\nf = x * N * ranks\ng = n * n / 2\nh = select(index(0) < 2, x, 0)\nout a\n";
+  Sizes sizes = launch(3, {{"N", 4}});
+  sizes.scalars["k"] = whole(7);
+  const Values v = run(text, sizes, {{"x", everywhere(reals({4}, [](int64_t) { return 1.0; }, Dtype::f64), 3)}, {"n", everywhere(integers({4}, [](int64_t i) { return 100 + i; }, Dtype::i8), 3)}});
+  EXPECT_EQ(v.at("a")[0].f, (std::vector<double>{1, 1.5, 2, 2.5}));
+  EXPECT_EQ(v.at("b")[0].i, (std::vector<int64_t>{100, 101, 103, 104}));
+  EXPECT_EQ(v.at("c")[0].f[0], 3);
+  EXPECT_EQ(v.at("d")[0].f[0], 0);
+  EXPECT_EQ(v.at("e")[0].i[0], static_cast<int8_t>(100 * 75));
+  EXPECT_EQ(v.at("f")[0].f[0], 12);
+  EXPECT_EQ(v.at("g")[0].i[0], static_cast<int8_t>(100 * 100) / 2);
+  EXPECT_EQ(v.at("h")[0].f, (std::vector<double>{1, 1, 0, 0}));
+}
+
 // ---- launches
 TEST(Launch, Requirements) {
   const Program program = parse("program 1 t\ndim H\ngroup stage = world.split(2)\nrequire H % ranks == 0\nrequire ranks(stage) > 1\nin x f32[H] local\nout x\n");

@@ -171,6 +171,13 @@ TEST(Rules, D2_scalars_are_weak) {
   EXPECT_EQ(type_of("y = lr * f\n", "y"), "f16[N] local");
   EXPECT_EQ(type_of("y = k * n\n", "y"), "i8[N] local");
   EXPECT_EQ(type_of("y = lr * 2.0\n", "y"), "f32[] replicated");
+  refuses("y = n * 0.5\n", "D2");                                                   // would become 0
+  refuses("y = n + 1000\n", "D2");
+  refuses("y = rand(g, 1) * g\n", "D2");
+}
+TEST(Rules, D5_casts_are_written_where_rounding_is_meant) {
+  EXPECT_EQ(type_of("y = exp(f) * f\n", "y"), "f16[N] local");                       // computed in f32, named f16
+  refuses("y = f16(exp(f32(f))) + f32(f)\n", "D1");
 }
 TEST(Rules, D3_avg_is_for_floats) {
   accepts("y = all_reduce(avg, f)\nout y\n");
