@@ -38,6 +38,23 @@ bool linear_in(const Form& form, const ir::Op& op, const ir::Name& x) {
   }
 }
 
+class Commute : public Rewrite {
+ public:
+  std::string_view name() const override { return "commute"; }
+  std::optional<Refusal> check(const ir::Program& program, const Args& args) const override {
+    if (args.words.size() != 1) return malformed("commute", "commute y");
+    return check_commute(form_of(program), args.words[0]);
+  }
+  ir::Program apply(const ir::Program& program, const Args& args) const override {
+    Form form = form_of(program);
+    apply_commute(form, args.words[0]);
+    return form.program;
+  }
+  Bits bits(const ir::Program&, const Args&) const override { return Bits::tolerance; }
+};
+
+}  // namespace
+
 std::optional<Refusal> check_commute(const Form& form, const ir::Name& y) {
   const ir::Op* op = ir::find_op(form.program, y);
   if (op == nullptr) return Refusal{"C1", y, fmt::format("there is no statement {}", y), "", {y}};
@@ -63,23 +80,6 @@ void apply_commute(Form& form, const ir::Name& y) {
   form.program.ops.insert(form.program.ops.begin() + static_cast<ptrdiff_t>(at), before);
   canonicalize(form);
 }
-
-class Commute : public Rewrite {
- public:
-  std::string_view name() const override { return "commute"; }
-  std::optional<Refusal> check(const ir::Program& program, const Args& args) const override {
-    if (args.words.size() != 1) return malformed("commute", "commute y");
-    return check_commute(form_of(program), args.words[0]);
-  }
-  ir::Program apply(const ir::Program& program, const Args& args) const override {
-    Form form = form_of(program);
-    apply_commute(form, args.words[0]);
-    return form.program;
-  }
-  Bits bits(const ir::Program&, const Args&) const override { return Bits::tolerance; }
-};
-
-}  // namespace
 
 const Rewrite& commute_rewrite() {
   static const Commute rewrite;

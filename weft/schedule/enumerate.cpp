@@ -31,8 +31,9 @@ std::vector<Directive> joined(const std::vector<Directive>& steps, const std::ve
 
 class Enumeration {
  public:
-  Enumeration(const Form& naive, const EnumerateOptions& options)
-      : options_(options), layouts_(naive, options, layout_cap), dominance_(layouts_) {}
+  // `before`: what made this program of the user's (commute), to stand before each schedule.
+  Enumeration(const Form& naive, const EnumerateOptions& options, std::vector<Directive> before)
+      : options_(options), before_(std::move(before)), layouts_(naive, options, layout_cap), dominance_(layouts_) {}
 
   Space run() {
     space_.layouts = static_cast<int64_t>(layouts_.nodes().size());
@@ -68,10 +69,11 @@ class Enumeration {
 
   void emit(size_t node, const Form& form, bool dropped) {
     Candidate candidate;
-    candidate.plain = node == 0;
+    candidate.plain = node == 0 && before_.empty();
     candidate.dropped = dropped;
-    std::string name = node == 0 ? "plain" : "s" + std::to_string(space_.candidates.size());
-    candidate.schedule = {name, form.program.name, joined(layouts_.nodes()[node].steps, form.program.blocks), {}};
+    std::vector<Directive> steps = before_;
+    steps.insert(steps.end(), layouts_.nodes()[node].steps.begin(), layouts_.nodes()[node].steps.end());
+    candidate.schedule = {"", form.program.name, joined(steps, form.program.blocks), {}};
     candidate.program = form.program;
     space_.candidates.push_back(std::move(candidate));
   }
@@ -89,17 +91,38 @@ class Enumeration {
   }
 
   const EnumerateOptions& options_;
+  std::vector<Directive> before_;
   Layouts layouts_;
   Dominance dominance_;
   Space space_;
 };
+
+void append(Space& space, Space more) {
+  space.layouts += more.layouts;
+  space.layouts_kept += more.layouts_kept;
+  space.schedules += more.schedules;
+  space.schedules_kept += more.schedules_kept;
+  space.truncated |= more.truncated;
+  std::move(more.candidates.begin(), more.candidates.end(), std::back_inserter(space.candidates));
+}
 
 }  // namespace
 
 Space enumerate(const ir::Program& naive, const EnumerateOptions& options) {
   Form form = form_of(naive);
   canonicalize(form);
-  return Enumeration(form, options).run();
+  Space space = Enumeration(form, options, {}).run();
+  if (options.loose_numerics) {
+    for (const ir::Op& op : form.program.ops) {
+      if (check_commute(form, op.name)) continue;
+      Form commuted = form;
+      apply_commute(commuted, op.name);
+      append(space, Enumeration(commuted, options, {{"commute", {op.name}}}).run());
+    }
+  }
+  for (size_t i = 0; i < space.candidates.size(); ++i)
+    space.candidates[i].schedule.name = space.candidates[i].plain ? "plain" : "s" + std::to_string(i);
+  return space;
 }
 
 }  // namespace weft::schedule

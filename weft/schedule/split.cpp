@@ -18,6 +18,12 @@ bool has_dimension(const ir::Type& type, int dim) {
   return !(size.name.empty() && size.value == 1);
 }
 
+// x.p of a fold that was cut; one that commute made is an ordinary contribution.
+bool finishes_cut(const Form& form, const ir::Name& arg) {
+  const ir::Op* producer = is_pending_name(arg) ? ir::find_op(form.program, arg) : nullptr;
+  return producer != nullptr && cut_of(form, *producer).kind != Cut::Kind::whole;
+}
+
 struct Target {
   ir::Name x;
   ir::Layout cut = ir::Sliced{0};
@@ -55,7 +61,7 @@ std::optional<Refusal> check_split(const Form& form, const ir::Name& x, const ir
   if (op == nullptr) return Refusal{"P1", x, fmt::format("there is no statement {}", x), "", {x}};
   if (!is_op(*op, "all_reduce"))
     return Refusal{"P1", x, fmt::format("split takes an all_reduce; {} is {}", x, op->def->name), "", {x}};
-  if (is_pending_name(op->args[0]))
+  if (finishes_cut(form, op->args[0]))
     return Refusal{"P1", x, fmt::format("{} finishes the pending {}, which was cut from it", x, op->args[0]),
                    fmt::format("leave {} whole", x), {x, op->args[0]}};
   const ir::Type& type = form.types.at(op->args[0]);

@@ -175,6 +175,31 @@ TEST(Space, OptionsNarrowIt) {
   EXPECT_TRUE(few.candidates[0].plain);
 }
 
+TEST(Space, LooseNumericsCommute) {
+  ir::Program naive = test::program("adam_mixed");
+  EnumerateOptions options;
+  size_t strict = enumerate(naive, options).candidates.size(), commuted = 0;
+  options.loose_numerics = true;
+  Space loose = enumerate(naive, options);
+  EXPECT_GT(loose.candidates.size(), strict);
+  std::string fused = "commute d; split d; reorder m1 v1 w1 p; store m v w; fuse f: d.s m1.s v1.s w1.s p.s p";
+  bool found = false;
+  for (size_t i = 0; i < loose.candidates.size(); ++i) {
+    const Candidate& c = loose.candidates[i];
+    EXPECT_EQ(c.plain, i == 0);
+    bool commutes = one_line(c.schedule).starts_with("commute d");
+    EXPECT_EQ(commutes, i >= strict) << one_line(c.schedule);
+    EXPECT_EQ(ir::print(replay(naive, c.schedule)), ir::print(c.program));
+    if (commutes) {
+      EXPECT_EQ(bits(naive, c.schedule), Bits::tolerance);
+    }
+    commuted += commutes;
+    found |= one_line(c.schedule) == fused;
+  }
+  EXPECT_TRUE(found) << fused;
+  EXPECT_GT(commuted, 1u);
+}
+
 TEST(Space, SamplesWhatItDropped) {
   EnumerateOptions options;
   options.sample_dropped = 5;
