@@ -191,6 +191,20 @@ TEST_F(Agree, Folds) {
   expect_equal(shapes, all_small());
 }
 
+#if defined(__x86_64__)
+TEST_F(Agree, OlderProcessorsGiveTheSameBits) {
+  const std::string text = "kernel k(lr): a, w -> w1, w1, q\n  w1 = w - f16(lr) * tanh(a)\n  q = sum(w1 * w1)";
+  const std::vector<StepShape> shapes = {
+      adam_shape(Store::stream), reduce(Reduction::sum, many(3, f16), f16, {{f16}, {f16, 0, Store::stream}, {f8e5m2, 0, Store::stream}}),
+      with_kernel(text, many(2, f16), f16, {aligned(f16)}, {{f16, 0}, {f32, 1, Store::stream}, {f64, 2, Store::accumulate}})};
+  for (const char* without : {" -mno-avx512f", " -mno-avx", " -O0"}) {
+    setenv("WEFT_CXX", (codegen::find_compiler()->command[0] + without).c_str(), 1);
+    expect_equal(shapes, some);
+    unsetenv("WEFT_CXX");
+  }
+}
+#endif
+
 TEST_F(Agree, NamesThatCollide) {
   const std::string text =
       "kernel k(hoisted, h0): x.s, double, pos, first, x_s, h1 -> out, double, i, x.s\n  x.s = x.s + double * h0\n  out = pos + first + x_s\n  x.s = x.s * h1 - hoisted\n"
