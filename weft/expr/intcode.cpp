@@ -45,7 +45,7 @@ Code code_of(Op op) {
 [[noreturn]] void by_zero(int64_t a, const char* op) { refuse(fmt::format("{} {} 0", a, op), "guard it: sel(k == 0, none, n / k)"); }
 [[noreturn]] void negative_shift(int64_t b) { refuse(fmt::format("a shift by {}", b), "shifts go by 0 to 63"); }
 
-int64_t arithmetic(uint8_t code, int64_t a, int64_t b) {
+inline int64_t arithmetic(uint8_t code, int64_t a, int64_t b) {
   switch (code) {
     case add: return integers::wrap_add(a, b);
     case sub: return integers::wrap_sub(a, b);
@@ -62,7 +62,7 @@ int64_t arithmetic(uint8_t code, int64_t a, int64_t b) {
   }
 }
 
-int64_t apply2(uint8_t code, int64_t a, int64_t b) {
+inline int64_t apply2(uint8_t code, int64_t a, int64_t b) {
   switch (code) {
     case lt: return a < b;
     case gt: return a > b;
@@ -236,28 +236,35 @@ IntCode::IntCode(const Expr& e, const std::function<int(const std::string&)>& sl
   Compiler(*this, slot, tables).expression(e);
 }
 
+// The last value lives in `top`, the others in `stack`.
 int64_t IntCode::run(const int64_t* values) const {
   int64_t stack[stack_depth + 1];
-  int64_t* top = stack;                                     // one past the last value
-  for (size_t at = 0; at < code_.size(); ++at) {
-    const Instruction& i = code_[at];
-    const uint8_t op = i.op & code_mask;
-    if (op >= add || op == push) {
-      const int64_t b = i.op & from_value ? i.value : i.op & from_slot ? values[i.slot] : *--top;
-      if (op == push) *top++ = b;
-      else top[-1] = apply2(op, top[-1], b);
-    } else if (op == jump || (op == jump_if_zero && *--top == 0)) {
-      at = static_cast<size_t>(i.value) - 1;
-    } else if (op == table1) {
-      top[-1] = look_up(*tables_[static_cast<size_t>(i.slot)], 0, top[-1]);
-    } else if (op == table2) {
-      --top;
-      top[-1] = look_up(*tables_[static_cast<size_t>(i.slot)], top[-1], top[0]);
-    } else if (op != jump_if_zero) {
-      top[-1] = apply1(op, top[-1]);
+  int64_t* under = stack;
+  int64_t top = none;
+  const Instruction *const begin = code_.data(), *const end = begin + code_.size();
+  for (const Instruction* i = begin; i < end; ++i) {
+    const uint8_t op = i->op & code_mask;
+    const bool stacked = i->op == op;
+    const int64_t given = i->op & from_value ? i->value : i->op & from_slot ? values[i->slot] : top;
+    if (op >= add) {
+      if (stacked) top = *--under;
+      top = apply2(op, top, given);
+    } else if (op == push) {
+      *under++ = top;
+      top = given;
+    } else if (op == jump) {
+      i = begin + i->value - 1;
+    } else if (op == jump_if_zero) {
+      if (top == 0) i = begin + i->value - 1;
+      top = *--under;
+    } else if (op == table1 || op == table2) {
+      const int64_t row = op == table2 ? *--under : 0;
+      top = look_up(*tables_[static_cast<size_t>(i->slot)], row, top);
+    } else {
+      top = apply1(op, top);
     }
   }
-  return top == stack ? none : top[-1];
+  return top;
 }
 
 bool IntCode::is_constant() const { return code_.empty() || (code_.size() == 1 && code_[0].op == (push | from_value)); }

@@ -21,6 +21,7 @@ inline int64_t floor_div(int64_t a, int64_t b) {
   return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 inline int64_t floor_mod(int64_t a, int64_t b) {
+  if (((a | b) >> 31) == 0) return static_cast<uint32_t>(a) % static_cast<uint32_t>(b);       // ranks and parts: a quarter of the time
   if (b == -1) return 0;
   const int64_t m = a % b;
   return m != 0 && (m < 0) != (b < 0) ? m + b : m;
