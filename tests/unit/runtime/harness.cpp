@@ -1,0 +1,175 @@
+#include "tests/unit/runtime/harness.h"
+
+#include <thread>
+
+#include "weft/kernel/step_code.h"
+
+namespace weft::runtime::test {
+namespace {
+
+bool is_scratch(const plan::Buffer& buffer) { return buffer.role == plan::Buffer::Role::scratch; }
+
+int64_t buffer_elements(const plan::Instance& instance, const plan::Extents& extents, int buffer, int rank) {
+  const int space = instance.buffer_space(buffer);
+  const int64_t own = instance.own_part(buffer, rank);
+  return own >= 0 ? extents.part_size(space, own) : extents.elements(space);
+}
+
+std::string name_of(const plan::Instance& instance, size_t buffer) { return instance.plan().buffers[buffer].name; }
+
+}  // namespace
+
+RankBuffers::RankBuffers(const plan::Instance& instance, const Sizes& sizes, int rank, const Allocate& mapped) : instance_(instance), sizes_(sizes), rank_(rank) {
+  const auto& buffers = instance.plan().buffers;
+  const plan::Extents extents(instance, sizes.of(rank), sizes.chunk_elements);
+  memory_.resize(buffers.size());
+  args_.spaces = sizes.of(rank);
+  args_.scalars = sizes.scalars;
+  args_.buffers.resize(buffers.size());
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    if (is_scratch(buffers[b])) continue;
+    const int root = instance.buffer_root(static_cast<int>(b));
+    if (sizes.in_place && root != static_cast<int>(b)) {
+      memory_[b] = memory_[static_cast<size_t>(root)];
+      args_.buffers[b] = plan::Dense{memory_[b].data};
+      continue;
+    }
+    Memory& memory = memory_[b];
+    memory.elements = buffer_elements(instance, extents, static_cast<int>(b), rank);
+    memory.bytes = memory.elements * size_bytes(instance.dtype(static_cast<int>(b)));
+    bool shared = false;                  // an alias that is mapped needs the memory of its root to be
+    for (size_t o = 0; o < buffers.size(); ++o) shared |= buffers[o].mapped && (o == b || (sizes.in_place && instance.buffer_root(static_cast<int>(o)) == static_cast<int>(b)));
+    int64_t room = memory.bytes;          // symmetric memory is as large on all ranks
+    for (int q = 0; shared && q < instance.ranks(); ++q)
+      room = std::max(room, buffer_elements(instance, extents, static_cast<int>(b), q) * size_bytes(instance.dtype(static_cast<int>(b))));
+    if (shared) memory.data = mapped(room + canary_bytes, buffers[b].name);
+    else own_.emplace_back(new std::byte[static_cast<size_t>(room + canary_bytes)]), memory.data = own_.back().get();
+    std::memset(memory.data + memory.bytes, canary, canary_bytes);
+    args_.buffers[b] = plan::Dense{memory.data};
+  }
+}
+
+void RankBuffers::fill(int buffer, int launch) {
+  const Memory& memory = memory_[static_cast<size_t>(buffer)];
+  const Dtype dtype = instance_.dtype(buffer);
+  const bool same_everywhere = instance_.plan().buffers[static_cast<size_t>(buffer)].repl;
+  for (int64_t i = 0; i < memory.elements; ++i) store_f64(dtype, memory.data + i * size_bytes(dtype), coded(same_everywhere ? 0 : rank_, buffer, i, launch));
+}
+
+void RankBuffers::write_inputs(int launch) {
+  const auto& buffers = instance_.plan().buffers;
+  for (size_t b = 0; b < buffers.size(); ++b)             // results first: an input may share their memory
+    if (buffers[b].role == plan::Buffer::Role::out && memory_[b].bytes) std::memset(memory_[b].data, poison, static_cast<size_t>(memory_[b].bytes));
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    const auto role = buffers[b].role;
+    if (role == plan::Buffer::Role::in || role == plan::Buffer::Role::inout || (role == plan::Buffer::Role::state && launch == 0)) fill(static_cast<int>(b), launch);
+  }
+}
+
+void RankBuffers::check_canaries() const {
+  for (size_t b = 0; b < memory_.size(); ++b)
+    for (int64_t i = 0; memory_[b].data && i < canary_bytes; ++i)
+      need(static_cast<unsigned char>(memory_[b].data[memory_[b].bytes + i]) == canary, fmt::format("rank {} wrote behind the end of {}", rank_, name_of(instance_, b)));
+}
+
+std::vector<std::vector<unsigned char>> RankBuffers::results() const {
+  std::vector<std::vector<unsigned char>> list(memory_.size());
+  for (size_t b = 0; b < memory_.size(); ++b) {
+    const auto role = instance_.plan().buffers[b].role;
+    if (role == plan::Buffer::Role::scratch || role == plan::Buffer::Role::in) continue;
+    const auto* data = reinterpret_cast<const unsigned char*>(memory_[b].data);
+    list[b].assign(data, data + memory_[b].bytes);
+  }
+  return list;
+}
+
+Expected interpret(const plan::Plan& plan, int ranks, const Sizes& sizes, int launches, uint64_t seed) {
+  const plan::Instance instance(plan, ranks, sizes.params);
+  std::vector<std::unique_ptr<std::byte[]>> keep;
+  std::vector<std::unique_ptr<RankBuffers>> buffers;
+  std::vector<plan::LaunchArgs> args;
+  for (int rank = 0; rank < ranks; ++rank) {
+    buffers.push_back(std::make_unique<RankBuffers>(instance, sizes, rank, [&](int64_t bytes, const std::string&) {
+      keep.emplace_back(new std::byte[static_cast<size_t>(bytes)]);
+      return keep.back().get();
+    }));
+    buffers.back()->write_inputs(0);
+    args.push_back(buffers.back()->args());
+  }
+  Expected expected;
+  for (int launch = 0; launch < launches; ++launch) {     // states go on in the buffers
+    for (auto& b : buffers) b->write_inputs(launch);
+    plan::InterpretOptions options;
+    options.seed = seed + static_cast<uint64_t>(launch);
+    options.chunk_elements = sizes.chunk_elements;
+    plan::interpret(instance, args, options);
+    auto& results = expected.emplace_back();
+    for (auto& b : buffers) results.push_back(b->results());
+  }
+  return expected;
+}
+
+namespace {
+
+void compare(const plan::Instance& instance, int rank, int launch, const std::vector<std::vector<unsigned char>>& got, const std::vector<std::vector<unsigned char>>& want) {
+  for (size_t b = 0; b < got.size(); ++b) {
+    need(got[b].size() == want[b].size(), "sizes of results");
+    if (got[b] == want[b]) continue;
+    const Dtype dtype = instance.dtype(static_cast<int>(b));
+    const int64_t bytes = size_bytes(dtype);
+    for (int64_t i = 0; i * bytes < static_cast<int64_t>(got[b].size()); ++i)
+      if (std::memcmp(&got[b][static_cast<size_t>(i * bytes)], &want[b][static_cast<size_t>(i * bytes)], static_cast<size_t>(bytes)) != 0)
+        throw Error(ErrorKind::internal, fmt::format("plan {} rank {} of {} launch {}: {}[{}] of {} is {}, expected {}", instance.plan().name, rank, instance.ranks(), launch,
+                                                     name_of(instance, b), i, static_cast<int64_t>(got[b].size()) / bytes, load_f64(dtype, &got[b][static_cast<size_t>(i * bytes)]),
+                                                     load_f64(dtype, &want[b][static_cast<size_t>(i * bytes)])));
+  }
+}
+
+void add_delays(Communicator& communicator, int rank) {
+  auto random = std::make_shared<std::minstd_rand>(static_cast<unsigned>(rank * 7919 + 1));
+  communicator.internals().delay_hook = [random](const char*) {
+    const unsigned draw = (*random)() % 64;
+    if (draw == 0) std::this_thread::sleep_for(std::chrono::microseconds(50 + (*random)() % 200));
+    else if (draw < 8) std::this_thread::yield();
+  };
+}
+
+}  // namespace
+
+void run_and_compare(Run run, const plan::Plan& plan, int ranks, const Sizes& sizes, const Expected& expected, const RunOptions& options) {
+  run(ranks, [&](transport::Transport& transport) {
+    const auto kernels = kernel::evaluator_library();
+    Communicator communicator(transport, *kernels);
+    if (options.delays) add_delays(communicator, transport.rank());
+    LoadOptions load;
+    load.params = sizes.params;
+    load.chunk_elements = sizes.chunk_elements;
+    load.verify = false;                  // test_plan verifies all of them
+    const auto loaded = communicator.load(plan, load);
+    std::vector<Symmetric> symmetric;
+    RankBuffers buffers(loaded->instance, sizes, transport.rank(), [&](int64_t bytes, const std::string& name) {
+      symmetric.push_back(communicator.allocate(bytes, name));
+      return static_cast<std::byte*>(symmetric.back().data);
+    });
+    for (int launch = 0; launch < options.launches; ++launch) {
+      buffers.write_inputs(launch);
+      if (options.asynchronous) {
+        Work work = communicator.start(*loaded, buffers.args());
+        while (!work.test()) {
+        }
+      } else {
+        communicator.launch(*loaded, buffers.args());
+      }
+      compare(loaded->instance, transport.rank(), launch, buffers.results(), expected[static_cast<size_t>(launch)][static_cast<size_t>(transport.rank())]);
+      buffers.check_canaries();
+    }
+    transport.barrier("all have compared");
+  }, {.timeout_ns = options.timeout_ns});
+}
+
+void agree(Run run, const plan::Plan& plan, int ranks, const Sizes& sizes, const RunOptions& options) {
+  const Expected expected = interpret(plan, ranks, sizes, options.launches, 1);
+  run_and_compare(run, plan, ranks, sizes, expected, options);
+}
+
+}  // namespace weft::runtime::test
