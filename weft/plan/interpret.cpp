@@ -57,6 +57,7 @@ class Interpreter : public Domain {
   Values read_elements(const Event& event, const Cells& cells, const std::vector<Element>& elements);
   void write(const Event& event, const Cells& cells, const Values& values);
   Values receive(const Event& event, int link, int64_t count);
+  void order_by_position(Cells& cells) const;
   std::vector<Values> sources(const Event& event, int main, const Cells& leading, const std::vector<int64_t>& where);
   Values reduce(const Event& event, std::vector<Values>& list, size_t reduced, Dtype& nominal);
   std::vector<Values> compute(const Event& event, const std::vector<Values>& inputs, const std::vector<int64_t>& where, std::vector<Cells>& folds);
@@ -113,7 +114,18 @@ Cells Interpreter::spell_out(const Event& event, const FlatOperand& operand, int
     }
     for (int64_t offset = range.begin; offset < range.end; ++offset) cells.elements.push_back({part, offset, place});
   }
+  // A tile reads and writes a whole value as it lies in memory, however it is cut.
+  if (!looped && operand.part_count == instance_.parts(cells.space) && is_tile(instance_, event.what->flat)) order_by_position(cells);
   return cells;
+}
+
+void Interpreter::order_by_position(Cells& cells) const {
+  const std::vector<int64_t> where = positions(cells);
+  std::vector<size_t> order(where.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return where[a] < where[b]; });
+  const std::vector<Element> elements = cells.elements;
+  for (size_t i = 0; i < order.size(); ++i) cells.elements[i] = elements[order[i]];
 }
 
 // Row-major indices in the whole value.
@@ -163,18 +175,8 @@ Values Interpreter::read(const Event& event, const Cells& cells, const std::vect
   return read_elements(event, cells, met);
 }
 
-// A tile's operand: in the loop's spaces the chunk, else the parts, in row-major order where they are all of the value.
-Values Interpreter::read_whole(const Event& event, const Cells& cells) {
-  std::vector<Element> elements = cells.elements;
-  if (!cells.aligned && cells.operand->part_count == instance_.parts(cells.space)) {
-    const std::vector<int64_t> where = positions(cells);
-    std::vector<size_t> order(elements.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return where[a] < where[b]; });
-    for (size_t i = 0; i < order.size(); ++i) elements[i] = cells.elements[order[i]];
-  }
-  return read_elements(event, cells, elements);
-}
+// A tile's operand: in the loop's spaces the chunk, else the parts (spell_out: row-major where they are the whole value).
+Values Interpreter::read_whole(const Event& event, const Cells& cells) { return read_elements(event, cells, cells.elements); }
 
 void Interpreter::write(const Event& event, const Cells& cells, const Values& values) {
   if (static_cast<int64_t>(cells.elements.size()) != values.count())

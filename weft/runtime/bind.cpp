@@ -325,10 +325,35 @@ class Binder {
       throw Error(ErrorKind::plan, fmt::format("{} has links only, so nothing says how much it handles", describe(lane, loaded)), "give it a slice", "V2");
     const plan::FlatOperand& main = flat.operands[static_cast<size_t>(loaded.typing.operands[static_cast<size_t>(loaded.typing.main)].operand)];
     const int main_space = instance_.buffer_space(main.name);
+    const bool looped = std::find(block.spaces.begin(), block.spaces.end(), static_cast<uint16_t>(main_space)) != block.spaces.end();
+    if (loaded.typing.tile && !looped && main.part_count > 1 && main.part_count == instance_.parts(main_space)) return bind_whole_tile(lane, block, loaded, step, main_space);
     for (int64_t i = 0; i < main.part_count; ++i) {
       BoundPiece& piece = step.pieces.emplace_back();
       piece.main = cells(block, main_space, plan::part_at(main, i, instance_.parts(main_space)), lane.channel);
       for (const OperandTyping& typing : loaded.typing.operands) piece.operands.push_back(bind_operand(lane, block, loaded, typing, flat.operands[static_cast<size_t>(typing.operand)], i));
+    }
+  }
+
+  // A tile that makes a whole value makes it in one piece, as it lies in memory, however it is cut: its rows go on over
+  // the borders of parts.
+  void bind_whole_tile(const LoadedLane& lane, const plan::Block& block, LoadedStep& loaded, BoundStep& step, int space) {
+    const plan::FlatStep& flat = loaded.text->flat;
+    Cells& whole = state_.cells.emplace_back();
+    whole.extents = &*state_.extents, whole.space = space, whole.channel = lane.channel;
+    whole.whole = {0, state_.extents->elements(space)};
+    BoundPiece& piece = step.pieces.emplace_back();
+    piece.main = &whole;
+    for (const OperandTyping& typing : loaded.typing.operands) {
+      const plan::FlatOperand& text = flat.operands[static_cast<size_t>(typing.operand)];
+      BoundOperand operand = bind_operand(lane, block, loaded, typing, text, 0);
+      if (operand.cells) {
+        if (memory_[text.name].kind != BufferMemory::Kind::dense)
+          throw Error(ErrorKind::unsupported, fmt::format("buffer {} is a product of matrices and is not contiguous", instance_.plan().buffers[text.name].name), "bind it densely");
+        operand.cells = &whole;
+        operand.address.kind = Address::Kind::flat;
+        operand.address.base = memory_.base(text.name, typing.peer);
+      }
+      piece.operands.push_back(operand);
     }
   }
 
