@@ -101,6 +101,16 @@ void set_values(TypedStep& step) {
   }
 }
 
+// The widest of the sources' and the result's: a sum of f64 that goes out as f32 is rounded at its end only.
+Dtype accumulate_in(const StepShape& shape) {
+  Dtype widest = accumulate_dtype(shape.reduced_dtype);
+  for (const SourceShape& source : shape.reduced) {
+    const Dtype dtype = accumulate_dtype(source.dtype);
+    if (size_bytes(dtype) > size_bytes(widest) && is_float(dtype) == is_float(widest)) widest = dtype;
+  }
+  return widest;
+}
+
 }  // namespace
 
 std::string StepShape::key() const {
@@ -114,7 +124,7 @@ std::string StepShape::key() const {
 std::shared_ptr<const TypedStep> type_step(const StepShape& shape) {
   auto step = std::make_shared<TypedStep>();
   step->shape = shape;
-  step->accumulate = accumulate_dtype(shape.reduced_dtype);
+  step->accumulate = accumulate_in(shape);
   if (step->is_copy()) check_copy(shape);
   if (shape.targets.empty()) refuse(shape, "no targets", "a step without targets does nothing: leave it out");
   check_pairs(shape);

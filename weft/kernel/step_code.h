@@ -24,7 +24,7 @@ struct TargetShape { Dtype dtype; int output = 0; Store store = Store::normal; }
 
 struct StepShape {
   Reduction reduction = Reduction::sum;
-  std::vector<SourceShape> reduced;     // folded left to right in accumulate_dtype, rounded once to `reduced_dtype`
+  std::vector<SourceShape> reduced;     // folded left to right in the widest accumulate_dtype, rounded once to `reduced_dtype`
   Dtype reduced_dtype = Dtype::f32;     // the dtype of the reduced value
   std::vector<SourceShape> others;
   Kernel kernel;                        // name empty: copy

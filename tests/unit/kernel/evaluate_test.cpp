@@ -79,6 +79,27 @@ TEST(EvaluatorLibrary, SumsRoundOnceInRankOrder) {
   for (const uint16_t one : y) EXPECT_EQ(f16_to_f32(one), 2048);      // rounding at each step would lose both ones
 }
 
+TEST(EvaluatorLibrary, SumsInTheWidestSource) {
+  StepShape s;
+  s.reduced = {{Dtype::f64}, {Dtype::f32}, {Dtype::f64}};
+  s.reduced_dtype = Dtype::f32;
+  s.targets = {{Dtype::f64}};
+  EXPECT_EQ(type_step(s)->accumulate, Dtype::f64);
+  const auto library = evaluator_library();
+  const StepCode code = library->find({s})[0];
+  const double big = 1 << 24, little = -(1 << 24);
+  const float one = 1;
+  double y = 0;
+  run(code, {&big, &one, &little}, {&y}, 1, {});
+  EXPECT_EQ(y, 1);
+  s.reduced = {{Dtype::i32}, {Dtype::i64}};
+  s.reduced_dtype = Dtype::i32;
+  EXPECT_EQ(type_step(s)->accumulate, Dtype::i64);
+  s.reduced = {{Dtype::f16}, {Dtype::f8e4m3}};
+  s.reduced_dtype = Dtype::f16;
+  EXPECT_EQ(type_step(s)->accumulate, Dtype::f32);
+}
+
 TEST(EvaluatorLibrary, FoldsAddIntoTheirCell) {
   StepShape s;
   s.others = {{Dtype::i8}};
