@@ -10,7 +10,8 @@
 namespace weft::plan {
 namespace {
 
-std::string text(const Expr& e) { return expr::print(e, expr::Syntax::plan); }
+// Errors about built plans print what is there: ? stands for what is missing.
+std::string text(const Expr& e) { return e ? expr::print(e, expr::Syntax::plan) : "?"; }
 
 // Whole numbers without a point: `0 -> q[c]`.
 std::string text(double value) {
@@ -19,6 +20,8 @@ std::string text(double value) {
 }
 
 std::string text(const Peers& peers) { return peers.last ? fmt::format("{}..{}", text(peers.first), text(peers.last)) : text(peers.first); }
+
+std::string text(const std::optional<Peers>& peers) { return peers ? text(*peers) : "?"; }
 
 std::string text(const Parts& parts) {
   std::string out = text(parts.first);
@@ -102,8 +105,8 @@ class Printer {
     const Id family = o.name == lane_ ? "" : o.name;
     switch (o.kind) {
       case Operand::Kind::constant: return text(o.value);
-      case Operand::Kind::recv: return fmt::format("{}<{}", family, text(*o.peers));
-      case Operand::Kind::send: return fmt::format("{}>{}", family, text(*o.peers));
+      case Operand::Kind::recv: return fmt::format("{}<{}", family, text(o.peers));
+      case Operand::Kind::send: return fmt::format("{}>{}", family, text(o.peers));
       case Operand::Kind::slice: break;
     }
     return fmt::format("{}{}{}[{}]", o.accumulate ? "+" : "", o.name, o.peers ? fmt::format("@{}", text(*o.peers)) : "", text(o.parts));
