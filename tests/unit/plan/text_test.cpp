@@ -29,9 +29,9 @@ TEST(PlanText, HashIsOfTheCanonicalText) {
   EXPECT_NE(hash(parse(text)), hash(parse(other)));
 }
 
-// The text of plan.md, section 4, with the kernels that it leaves out (three lines in the middle) and without its
-// comments; its post is prose there ("written out in the file") and no part of the form.
-TEST(PlanText, LambOfTheSpecification) {
+// LAMB as its specification first had it, norms as pairs in one buffer. What it left to prose is not here: the post, and
+// the kernels' real bodies (these have the right arity and nothing else).
+TEST(PlanText, LambWithPairs) {
   const std::string text = R"(plan 1 fused_ring_lamb
 order any
 round hops
