@@ -46,7 +46,7 @@ class Emitter {
   plan::Body fold_steps(const Group& group);
   void emit_loop(const Group& group, Main main, plan::Body folds);
   void note_made(const Group& group, const Main& main, const algo::Joined& joined);
-  plan::Id family_name(const std::string& base, plan::Protocol protocol, int slots);
+  plan::Id family_name(const std::string& base, plan::Protocol protocol, int slots, const std::string& dtype);
 
   // ---- emit_small.cpp
   struct Fold { const ir::Op* op; plan::Id buffer, label; int64_t partial = 0, local = -1; };     // first parts
@@ -64,7 +64,7 @@ class Emitter {
   void small_map(const ir::Op& op);
   void small_fold(const ir::Op& op);
   void made_here(const ir::Name& value, const plan::Id& label);
-  plan::Id norm_family(const ir::Op& op);
+  plan::Id norm_family(const ir::Op& op, const plan::Operand& source);
   void matmul(const ir::Op& op);
 
   // ---- shared (emit.cpp)
@@ -85,6 +85,7 @@ class Emitter {
   std::vector<plan::Lane> lanes_;
   std::map<std::string, int> labels_;
   int collectives_ = 0;
+  std::map<plan::Id, std::string> carries_;          // family -> dtype: one type on one link
   std::set<plan::Id> touched_;                       // buffers that a step of this launch has accessed
   plan::Id handshake_;                               // the last `ready`
   plan::Body pending_done_;                          // `done` of a reducing half, which only the end of the launch needs

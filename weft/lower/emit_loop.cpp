@@ -88,7 +88,7 @@ void Emitter::add_scatter(Main& main, const Group& group, const Id& handshake) {
   site.root = root_of(group.site);
   site.protocol = choice.protocol;
   site.suffix = suffix(++collectives_);
-  site.family = choice.algorithm->needs_mapped() ? "" : family_name("main", choice.protocol, site.slots);
+  site.family = choice.algorithm->needs_mapped() ? "" : family_name("main", choice.protocol, site.slots, site.dtype);
   main.scatter = choice.algorithm->scatter(site);
   await_contribution(*main.scatter, contribution, choice.algorithm->needs_mapped());
 }
@@ -139,26 +139,28 @@ void Emitter::add_gather(Main& main, const Group& group, const ir::Op& op, const
   const bool shares = algorithm.needs_mapped() && site.collective != algo::Collective::broadcast && (main.scatter || !main.gathers.empty());
   const bool joined = main.scatter && main.gathers.empty();
   site.suffix = suffix(shares || joined ? collectives_ : ++collectives_);
+  const std::string dtype(weft::name(work_.types.at(op.name).dtype));
   const Id own = main.gathers.empty() ? algo::own_gather_family(algorithm) : "ag";
-  if (own == "down") site.family = work_.fresh("down" + site.suffix);
-  else if (!algorithm.needs_mapped()) site.family = own.empty() ? family_name("main", choice.protocol, site.slots) : !main.gathers.empty() ? work_.fresh(own) : family_name(own, choice.protocol, site.slots);
+  if (own == "down" || (own == "ag" && !main.gathers.empty())) site.family = algorithm.needs_mapped() ? "" : work_.fresh(own);
+  else if (!algorithm.needs_mapped()) site.family = family_name(own.empty() ? "main" : own, choice.protocol, site.slots, dtype);
   main.gathers.push_back(algorithm.gather(site));
   main.homes.insert(main.homes.end(), site.homes.begin(), site.homes.end());
   for (const Operand& target : main.gathers.back().joint.targets) main.targets.push_back({target, value});
 }
 
 // The family `base` where it has these settings, else another one of that name.
-Id Emitter::family_name(const std::string& base, Protocol protocol, int slots) {
+Id Emitter::family_name(const std::string& base, Protocol protocol, int slots, const std::string& dtype) {
   for (int k = 1;; ++k) {
     const Id name = base + suffix(k);
     const int known = find_family(work_.out.plan, name);
-    const bool ours = k == 1 || known >= 0 || !work_.taken.count(name);
-    if (!ours) continue;
+    if (known < 0 && k > 1 && work_.taken.count(name)) continue;
     if (known < 0) {
       work_.taken.insert(name);
       work_.out.plan.families.push_back(algo::family(name, protocol, slots, ""));
-    } else if (const Family& family = work_.out.plan.families[static_cast<size_t>(known)]; family.protocol != protocol || family.slots != slots) continue;
-    return name == "main" ? "" : name;
+      carries_[name] = dtype;
+    }
+    const Family& family = work_.out.plan.families[static_cast<size_t>(find_family(work_.out.plan, name))];
+    if (family.protocol == protocol && family.slots == slots && carries_[name] == dtype) return name == "main" ? "" : name;
   }
 }
 

@@ -124,15 +124,15 @@ void Emitter::join_channels(const Fold& fold) {
   made_here(fold.op->name, step.label);
 }
 
-Id Emitter::norm_family(const ir::Op& op) {
+Id Emitter::norm_family(const ir::Op& op, const Operand& source) {
   const bool one = work_.value(op.name).grade == Grade::one;
-  const Id name = family_name("norm", one ? Protocol::ll : Protocol::simple, 1);
-  return name;
+  const std::string& dtype = work_.out.plan.buffers[static_cast<size_t>(find_buffer(work_.out.plan, source.name))].dtype;
+  return family_name("norm", one ? Protocol::ll : Protocol::simple, 1, dtype);
 }
 
 // put: q[2] -> norm>0..r, norm>r+1..n;  tot: sum(norm<0..r, q[2], norm<r+1..n) -> q[3]
 void Emitter::exchange(const Operand& source, const ir::Op& op, std::vector<Operand> targets) {
-  const Id f = norm_family(op);
+  const Id f = norm_family(op, source);
   const bool average = *op.attrs.reduce == ir::ReduceOp::avg;
   Step put = algo::copy(label("put"), source, {algo::send(f, algo::peers("0", "r")), algo::send(f, algo::peers("r+1", "n"))});
   Step total = algo::reduce(label("tot"), reduction(*op.attrs.reduce), {algo::receive(f, algo::peers("0", "r")), source, algo::receive(f, algo::peers("r+1", "n"))}, std::move(targets));
@@ -170,9 +170,9 @@ void Emitter::all_reduce(const ir::Op& op) {
 
 void Emitter::small_reduce(const ir::Op& op) {
   if (*op.attrs.reduce == ir::ReduceOp::avg) unsupported(op, "the average of a small value at one rank", "all_reduce(avg, ..), or divide by ranks there");
-  const Id f = norm_family(op);
-  const Site root{Site::Kind::root, op.attrs.root};
   const Operand source = read(op.args[0], {}, -1);
+  const Id f = norm_family(op, source);
+  const Site root{Site::Kind::root, op.attrs.root};
   add_once(algo::when(algo::other(algo::number("r"), algo::number(root.root)), {algo::copy(label("put"), source, {algo::send(f, algo::peer(root.root))})}));
   const Id text = label("tot");
   add_once(algo::when(at_root(root), {algo::reduce(text, reduction(*op.attrs.reduce), {algo::receive(f, algo::peers("0", "r")), source, algo::receive(f, algo::peers("r+1", "n"))}, homes(op.name, {}))}));
@@ -180,12 +180,13 @@ void Emitter::small_reduce(const ir::Op& op) {
 }
 
 void Emitter::small_broadcast(const ir::Op& op) {
-  const Id f = norm_family(op);
+  const Operand source = read(op.args[0], {}, -1);
+  const Id f = norm_family(op, source);
   const auto* from = std::get_if<ir::Root>(&work_.types.at(op.args[0]).layout);
   const Site root{Site::Kind::root, from ? from->rank : op.attrs.root};
   const std::vector<Operand> here = homes(op.name, {});
   const std::vector<Operand> sends = {algo::send(f, algo::peers("0", "r")), algo::send(f, algo::peers("r+1", "n"))};
-  add_once(algo::when(at_root(root), {algo::copy(label("put"), read(op.args[0], {}, -1), algo::operator+(here, sends))}));
+  add_once(algo::when(at_root(root), {algo::copy(label("put"), source, algo::operator+(here, sends))}));
   const Id text = label("get");
   add_once(algo::when(algo::other(algo::number("r"), algo::number(root.root)), {algo::copy(text, algo::receive(f, algo::peer(root.root)), here)}));
   made_here(op.name, text);

@@ -84,7 +84,7 @@ plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int
     const BufferRecipe& recipe = lowered.buffers[b];
     const ir::Name& name = recipe.state ? recipe.state_name : recipe.value;
     args.buffers.emplace_back();
-    if (name.empty()) continue;
+    if (name.empty() || bindings.empty()) continue;
     const auto bound = bindings.find(name);
     if (bound == bindings.end())
       throw Error(ErrorKind::user, fmt::format("nothing is bound to {}", name),

@@ -46,7 +46,8 @@ struct Lowered {
 Lowered lower(const ir::Program& scheduled, const std::vector<schedule::LaunchConfig>& launches, const LowerOptions& options);
 
 // The launch of one rank: extents from sizes; bindings by program name ("m": a state, "g": an input, "w1": an output;
-// an output that is also a state's new value has its own memory under its own name).
+// an output that is also a state's new value has its own memory under its own name). No bindings at all: every buffer is
+// left unbound, for callers that bind by index. In `scalars`, `rank` is this rank (sizes of what it has a slice of).
 plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int rank,
                              const std::map<ir::Name, plan::Binding>& bindings);
 // Bytes that each buffer of this rank needs for these sizes (states stored sliced: only the own part).

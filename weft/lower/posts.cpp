@@ -61,14 +61,31 @@ class PostMaker {
     Post post;
     post.var = "p";
     std::vector<Id> outputs;
-    Body body(work_, work_.id(targets[0].second));
+    Body body(work_, work_.id(source(targets[0].second)));
+    for (const auto& [buffer, value] : targets) reduced_first(body, source(value), {"p", ""});
     for (const auto& [buffer, value] : targets) {
       post.targets.push_back(algo::slice(buffer, algo::part("p")));
-      need(body, value, {"p", ""});
-      outputs.push_back(work_.id(value));
+      need(body, source(value), {"p", ""});
+      outputs.push_back(work_.id(source(value)));
     }
     post.value = close(body, std::move(outputs));
     work_.out.plan.posts.push_back(std::move(post));
+  }
+
+  // What a gather gathers: the same value.
+  ir::Name source(const ir::Name& name) const {
+    const Value& v = work_.value(name);
+    const bool gathers = v.op && is_gather(*v.op) && !std::holds_alternative<ir::Local>(work_.types.at(v.op->args[0]).layout);
+    return gathers ? source(v.op->args[0]) : name;
+  }
+
+  // A step's kernel takes the reduced value first.
+  void reduced_first(Body& body, const ir::Name& name, const Place& place) {
+    const Value& v = work_.value(name);
+    if (!v.op || std::count(body.known.begin(), body.known.end(), name)) return;
+    if (is_map(*v.op))
+      for (const ir::Name& arg : v.op->args) reduced_first(body, source(arg), place);
+    else if (v.grade == Grade::big && is_communication(*v.op)) need(body, name, place);
   }
 
   void need(Body& body, const ir::Name& name, const Place& place) {
@@ -78,9 +95,9 @@ class PostMaker {
       for (const ir::Name& arg : v.op->args) need(body, arg, place);
       body.kernel.map(*v.op);
       body.lines = true;
-    } else if (v.op && is_gather(*v.op) && !std::holds_alternative<ir::Local>(work_.types.at(v.op->args[0]).layout)) {
-      need(body, v.op->args[0], place);
-      body.kernel.same(work_.id(name), work_.id(v.op->args[0]));
+    } else if (source(name) != name) {
+      need(body, source(name), place);
+      body.kernel.same(work_.id(name), work_.id(source(name)));
       body.lines = true;
     } else {
       leaf(body, v, place);
@@ -100,7 +117,7 @@ class PostMaker {
 
   bool is_finished_fold(const ir::Name& name) const {
     const Value& v = work_.value(name);
-    if (!v.op) return false;
+    if (!v.op || std::holds_alternative<ir::Partial>(v.type->layout)) return false;
     if (is_fold(*v.op)) return true;
     const bool reduces = is_op(*v.op, "all_reduce") || is_scatter(*v.op);
     return reduces && work_.value(v.op->args[0]).op && is_fold(*work_.value(v.op->args[0]).op);
@@ -121,9 +138,10 @@ class PostMaker {
 
   // The value of one name as a term of its own.
   PostTerm whole(const ir::Name& name, const Place& place) {
-    Body body(work_, work_.id(name));
-    need(body, name, place);
-    return close(body, {work_.id(name)});
+    Body body(work_, work_.id(source(name)));
+    reduced_first(body, source(name), place);
+    need(body, source(name), place);
+    return close(body, {work_.id(source(name))});
   }
 
   PostTerm term(const Value& v, const Place& place) {

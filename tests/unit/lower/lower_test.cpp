@@ -142,7 +142,8 @@ TEST(Lower, NothingBoundIsAUserError) {
   sizes.tensors["P"] = {{4}};
   sizes.scalars["lr"] = {false, 0, 0.1};
   try {
-    launch_args(lowered, sizes, 0, {});
+    EXPECT_EQ(launch_args(lowered, sizes, 0, {}).buffers.size(), lowered.plan.buffers.size());      // bound by index later
+    launch_args(lowered, sizes, 0, {{"w1", plan::Dense{}}});
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::user);

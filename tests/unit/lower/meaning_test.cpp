@@ -82,8 +82,8 @@ void every_schedule(const std::string& example) {
     }
   }
   EXPECT_LT(unsupported, k) << "nothing was lowered";
-  RecordProperty("unsupported", unsupported);
-  RecordProperty("schedules", static_cast<int>(space.candidates.size()));
+  testing::Test::RecordProperty("unsupported", unsupported);
+  testing::Test::RecordProperty("schedules", static_cast<int>(space.candidates.size()));
 }
 
 TEST(LowerMeaning, Sgd) { every_schedule("sgd"); }

@@ -1,0 +1,159 @@
+// Small programs, each for one thing that lowering decides; exact where they are over integers.
+#include "tests/unit/lower/support.h"
+#include "weft/base/error.h"
+
+namespace weft::lower {
+namespace {
+
+struct Way { const char* algorithm; bool mapped; };
+constexpr Way ways[] = {{"direct", true}, {"pairwise", false}, {"ring", false}};
+
+Lowered lower_by(const ir::Program& program, const Way& way, int channels) {
+  LowerOptions options;
+  options.mapped = way.mapped;
+  options.fallback.algorithm = way.algorithm;
+  options.fallback.order = "any";
+  options.fallback.round = "hops";
+  options.fallback.channels = channels;
+  return lower(program, {}, options);
+}
+
+ir::Program scheduled(const std::string& text, const std::string& directives) {
+  const ir::Program naive = ir::parse(text);
+  return schedule::replay(naive, schedule::parse_schedule(fmt::format("schedule 1 s of {}\n{}", naive.name, directives)));
+}
+
+// Lowered three ways, with one to three channels, verified and run on 1 to 8 ranks.
+void check(const std::string& text, const std::string& directives, const Sizing& sizing, bool exact, int most_ranks = 8) {
+  const ir::Program naive = ir::parse(text), program = scheduled(text, directives);
+  uint64_t seed = 1;
+  for (const Way& way : ways)
+    for (const int channels : {1, 2, 3}) {
+      const Lowered lowered = lower_by(program, way, channels);
+      SCOPED_TRACE(fmt::format("{} channels {}\n{}", way.algorithm, channels, plan::print(lowered.plan)));
+      plan::VerifyOptions options;
+      options.ranks = {1, 2, 3};
+      if (!lowered.plan.requirements.empty()) options.ranks = {2, 3};
+      const plan::Verdict verdict = plan::verify(lowered.plan, options);
+      ASSERT_TRUE(verdict.ok()) << plan::print(verdict.findings[0]);
+      for (int ranks = lowered.plan.requirements.empty() ? 1 : 2; ranks <= most_ranks; ranks += channels) {
+        Agreement how;
+        how.exact = exact;
+        how.chunk.assign(lowered.plan.spaces.size(), 16 + static_cast<int64_t>(seed % 17));
+        agree(naive, program, lowered, ranks, sizing, seed++, how);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+}
+
+const char* const sgd_int =
+    "program 1 sgd_int\ndim N\nin g i32[N] local\nstate m i32[N] replicated\nstate w i32[N] replicated\n"
+    "a = all_reduce(sum, g)\nm1 = 3 * m + a\nw1 = w - m1\nupdate m = m1\nupdate w = w1\nout w1\n";
+
+TEST(Programs, IntegersAreExact) {
+  for (const int64_t n : {0, 1, 15, 16, 17, 64, 129, 130}) {
+    check(sgd_int, "", {{{"N", n}}, {}}, true, 4);
+    check(sgd_int, "split a\nreorder m1 w1\nstore m w\nfuse f: a.s m1.s w1.s w1\n", {{{"N", n}}, {}}, true, 4);
+  }
+  check(sgd_int, "split a\nreorder m1 w1\n", {{{"N", 77}}, {}}, true);
+}
+
+TEST(Programs, EveryIntegerDtype) {
+  for (const char* dtype : {"i64", "i16", "i8", "u64", "u32", "u16", "u8"})
+    check(replace_all(sgd_int, "i32", dtype), "split a\nreorder m1 w1\nstore m w\nfuse f: a.s m1.s w1.s w1\n", {{{"N", 70}}, {}}, true, 3);
+}
+
+// The old m is read after the new one exists: it is copied at the end.
+TEST(Programs, AStateReadLaterIsCopiedAtTheEnd) {
+  const std::string text =
+      "program 1 late\ndim N\nin g i32[N] local\nstate m i32[N] replicated\na = all_reduce(sum, g)\nm1 = m + a\nb = all_reduce(max, g)\ny = b - m\nupdate m = m1\nout y\nout m1\n";
+  check(text, "", {{{"N", 100}}, {}}, true, 4);
+}
+
+TEST(Programs, StatesThatTakeEachOthersContentAreRefused) {
+  const ir::Program program = ir::parse("program 1 swap\ndim N\nstate a i32[N] replicated\nstate b i32[N] replicated\ny = a + b\nupdate a = b\nupdate b = a\nout y\n");
+  try {
+    lower(program, {}, {});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::unsupported);
+  }
+}
+
+TEST(Programs, AStateMayTakeAnInputsContent) {
+  check("program 1 keep\ndim N\nin g i32[N] replicated\nstate a i32[N] replicated\ny = g + a\nupdate a = g\nout y\n", "", {{{"N", 50}}, {}}, true, 3);
+}
+
+// Folds over everything, whole and cut, of every kind that integers have exactly.
+TEST(Programs, FoldsOfIntegers) {
+  const std::string text =
+      "program 1 folds\ndim N\nin g i32[N] local\nstate w i32[N] replicated\na = all_reduce(sum, g)\nq = sum(a * a)\nt = amax(a)\nw1 = select(i64(w) < q, w + t, w - t)\nupdate w = w1\nout w1\nout q\n";
+  check(text, "", {{{"N", 90}}, {}}, true, 4);
+  check(text, "split a\nreorder q t w1\nstore w\nfuse f: a.s q.p q t.p t w1.s w1\n", {{{"N", 90}}, {}}, true, 4);
+  check(text, "split a\nreorder q t w1\n", {{{"N", 33}}, {}}, true, 4);
+}
+
+TEST(Programs, FoldsPerTensor) {
+  const std::string text =
+      "program 1 by\ntensors P\nin g i32[P] local\nstate w i32[P] replicated\na = all_reduce(sum, g)\nq = sum(a by P)\nk = sum(q)\nw1 = w - a\nd = select(q > 0, q, 0 - q)\nupdate w = w1\nout d\nout k\nout w1\n";
+  const Sizing sizing{{}, {{3}, {40}, {1}, {17}, {30}}};
+  check(text, "", sizing, true, 4);
+  check(text, "split a\nreorder q w1\nstore w\nfuse f: a.s q.p q w1.s w1\n", sizing, true, 4);
+}
+
+// Reduce, compute on one rank, broadcast.
+TEST(Programs, SplitsAtARoot) {
+  check(sgd_int, "split a root 0\nreorder m1 w1\nstore m w\nfuse f: a.s m1.s w1.s w1\n", {{{"N", 70}}, {}}, true, 5);
+  check(sgd_int, "split a root 1\nreorder m1 w1\n", {{{"N", 70}}, {}}, true, 5);
+  const std::string text =
+      "program 1 folds\ndim N\nin g i32[N] local\nstate w i32[N] replicated\na = all_reduce(sum, g)\nq = sum(a * a)\nw1 = select(i64(w) < q, w + a, w)\nupdate w = w1\nout w1\n";
+  check(text, "split a root 0\nreorder q w1\nstore w\n", {{{"N", 70}}, {}}, true, 4);
+}
+
+TEST(Programs, SmallValuesAreReducedWhole) {
+  check("program 1 loss\ndim N\nin g i32[N] local\nin l i64[] local\na = all_reduce(sum, g)\ns = all_reduce(sum, l)\nt = s * 2\ny = i64(a) + t\nout y\nout s\n", "", {{{"N", 40}}, {}}, true, 4);
+}
+
+TEST(Programs, MeansAndMaxima) {
+  check("program 1 mean\ndim N\nin g f32[N] local\na = all_reduce(avg, g)\nb = all_reduce(max, g)\nc = all_reduce(min, g)\ny = a + b * c\nout y\n", "", {{{"N", 65}}, {}}, false, 4);
+}
+
+// A product whose contracted dimension is cut, bias by column, residual: on integers, hence exact.
+TEST(Programs, ProductsOfMatrices) {
+  const std::string text =
+      "program 1 rows\ndim B S K H\nin x i32[B, S, K] sliced(2)\nin w i32[K, H] sliced(0)\nin b i32[H] replicated\nin r i32[B, S, H] replicated\n"
+      "layer = matmul(x, w)\ns = all_reduce(sum, layer)\nd = s + b\ny = d * 2 + r\nout y\n";
+  const Sizing sizing{{{"B", 2}, {"S", 3}, {"K", 7}, {"H", 5}}, {}};
+  check(text, "", sizing, true, 5);
+  for (const int dim : {0, 1, 2}) {
+    check(text, fmt::format("split s {}\nreorder d y\n", dim), sizing, true, 5);
+    check(text, fmt::format("split s {}\nreorder d y\nfuse f: s.s d.s y.s y\n", dim), sizing, true, 5);
+  }
+}
+
+// One of everything is sent in its own type: links carry one dtype each.
+TEST(Programs, LinksCarryOneTypeEach) {
+  const Lowered lowered = lower_by(scheduled(read_example("adam_mixed"), "split a\nreorder d m1 v1 u w1\n"), {"pairwise", false}, 1);
+  EXPECT_NE(plan::find_family(lowered.plan, "ag"), -1);
+  EXPECT_EQ(plan::print(plan::parse(plan::print(lowered.plan))), plan::print(lowered.plan));
+}
+
+TEST(Programs, WhatIsNotLoweredSaysSo) {
+  const auto message = [](const std::string& text) {
+    try {
+      lower(ir::parse(text), {}, {});
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::unsupported) << e.what();
+      EXPECT_FALSE(e.remedy().empty());
+      return std::string(e.what());
+    }
+    return std::string("lowered");
+  };
+  EXPECT_NE(message("program 1 a\ndim B H\nin x f32[B, H] replicated\nq = sum(x, -1)\nout q\n").find("q: folds over dimensions"), std::string::npos);
+  EXPECT_NE(message("program 1 a\ndim N\ngroup g = world.split(2)\nin x f32[N] local on g\ny = all_reduce(sum, x)\nout y\n").find("group"), std::string::npos);
+  EXPECT_NE(message("program 1 a\ndim N\nin x f32[N] replicated\ny = x + 1\nout y\nout x\n").find("x: an input or a state as an output"), std::string::npos);
+  EXPECT_NE(message("program 1 a\ndim N\nin x i64[N] replicated\nq = amin(x)\nout q\n").find("amin of integers"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::lower
