@@ -25,13 +25,13 @@ struct Row {
 };
 
 constexpr Row rows[] = {
-    {Dtype::f64, "f64", 8, true, false, true},     {Dtype::f32, "f32", 4, true, false, true},
-    {Dtype::f16, "f16", 2, true, false, true},     {Dtype::bf16, "bf16", 2, true, false, true},
-    {Dtype::f8e4m3, "f8e4m3", 1, true, false, true}, {Dtype::f8e5m2, "f8e5m2", 1, true, false, true},
-    {Dtype::i64, "i64", 8, false, true, true},     {Dtype::i32, "i32", 4, false, true, true},
-    {Dtype::i16, "i16", 2, false, true, true},     {Dtype::i8, "i8", 1, false, true, true},
-    {Dtype::u64, "u64", 8, false, true, false},    {Dtype::u32, "u32", 4, false, true, false},
-    {Dtype::u16, "u16", 2, false, true, false},    {Dtype::u8, "u8", 1, false, true, false},
+    {Dtype::f64, "f64", 8, true, false, true},        {Dtype::f32, "f32", 4, true, false, true},
+    {Dtype::f16, "f16", 2, true, false, true},        {Dtype::bf16, "bf16", 2, true, false, true},
+    {Dtype::f8e4m3, "f8e4m3", 1, true, false, true},  {Dtype::f8e5m2, "f8e5m2", 1, true, false, true},
+    {Dtype::i64, "i64", 8, false, true, true},        {Dtype::i32, "i32", 4, false, true, true},
+    {Dtype::i16, "i16", 2, false, true, true},        {Dtype::i8, "i8", 1, false, true, true},
+    {Dtype::u64, "u64", 8, false, true, false},       {Dtype::u32, "u32", 4, false, true, false},
+    {Dtype::u16, "u16", 2, false, true, false},       {Dtype::u8, "u8", 1, false, true, false},
     {Dtype::boolean, "bool", 1, false, false, false}, {Dtype::f64x2, "f64x2", 16, true, false, true},
 };
 
@@ -43,7 +43,7 @@ const Row& row(Dtype dtype) {
 
 struct Format {
   int exponent_bits, mantissa_bits;
-  bool infinity;                         // false: the largest exponent holds numbers too, all ones is NaN (f8e4m3)
+  bool infinity;  // false: the largest exponent holds numbers too, all ones is NaN (f8e4m3)
 };
 constexpr Format f16_format{5, 10, true}, bf16_format{8, 7, true}, e4m3_format{4, 3, false}, e5m2_format{5, 2, true};
 
@@ -66,17 +66,17 @@ uint32_t largest_finite(Format f) {
 // which is infinity, or NaN where the format has no infinity.
 uint32_t encode_finite(Format f, int exponent, uint64_t significand) {
   const int bias = (1 << (f.exponent_bits - 1)) - 1;
-  int biased = exponent + bias;                                  // value = significand * 2^(exponent - 52)
+  int biased = exponent + bias;  // value = significand * 2^(exponent - 52)
   int drop = f64_mantissa - f.mantissa_bits;
-  if (biased < 1) {                                              // subnormal: fewer bits, no hidden one
+  if (biased < 1) {  // subnormal: fewer bits, no hidden one
     drop += 1 - biased;
     biased = 0;
   }
-  if (drop > 63) return 0;                                       // below half of the smallest subnormal
+  if (drop > 63) return 0;  // below half of the smallest subnormal
   const uint64_t half = uint64_t{1} << (drop - 1), rest = significand & ((half << 1) - 1);
   uint64_t kept = significand >> drop;
   kept += rest > half || (rest == half && (kept & 1));
-  if (biased > 0) kept += static_cast<uint64_t>(biased - 1) << f.mantissa_bits;   // the hidden bit adds the missing one
+  if (biased > 0) kept += static_cast<uint64_t>(biased - 1) << f.mantissa_bits;  // the hidden bit adds the missing one
   const uint64_t limit = uint64_t{largest_finite(f)} + 1;
   return static_cast<uint32_t>(kept < limit ? kept : limit);
 }
@@ -86,7 +86,7 @@ uint32_t encode(Format f, double value) {
   const uint32_t sign = static_cast<uint32_t>(bits >> 63) << (f.exponent_bits + f.mantissa_bits);
   const int exponent = static_cast<int>(bits >> f64_mantissa & 0x7ff);
   if (exponent == 0x7ff) return sign | (mantissa ? encode_nan(f, mantissa) : largest_finite(f) + 1);
-  if (exponent == 0) return sign;                                // zero, or far below every narrow subnormal
+  if (exponent == 0) return sign;  // zero, or far below every narrow subnormal
   return sign | encode_finite(f, exponent - f64_bias, mantissa | (uint64_t{1} << f64_mantissa));
 }
 
@@ -102,8 +102,9 @@ double decode(Format f, uint32_t bits) {
     return std::bit_cast<double>(sign | 0x7ff8000000000000u | payload);
   }
   if (f.infinity && top) return std::bit_cast<double>(sign | 0x7ff0000000000000u);
-  const double magnitude = exponent ? std::ldexp((1u << f.mantissa_bits) + mantissa, static_cast<int>(exponent) - bias - f.mantissa_bits)
-                                    : std::ldexp(mantissa, 1 - bias - f.mantissa_bits);
+  const double magnitude =
+      exponent ? std::ldexp((1u << f.mantissa_bits) + mantissa, static_cast<int>(exponent) - bias - f.mantissa_bits)
+               : std::ldexp(mantissa, 1 - bias - f.mantissa_bits);
   return sign ? -magnitude : magnitude;
 }
 
@@ -247,7 +248,7 @@ void store_i64(Dtype dtype, void* at, int64_t value) {
     case Dtype::i8:
     case Dtype::u8: return put(at, static_cast<uint8_t>(value));
     case Dtype::boolean: return put(at, static_cast<uint8_t>(value != 0));
-    case Dtype::f32: return put(at, static_cast<float>(value));          // from the integer: one rounding, not two
+    case Dtype::f32: return put(at, static_cast<float>(value));  // from the integer: one rounding, not two
     default: break;
   }
   // Narrow types: an i64 beyond 2^53 would round on its way to f64. Setting the lowest bit where bits were lost

@@ -13,14 +13,16 @@ namespace {
 const EnvVariable& declared(std::string_view name) {
   for (const EnvVariable& v : env_variables())
     if (v.name == name) return v;
-  internal_failure(__FILE__, __LINE__, "declared", fmt::format("environment variable {} is not in env.cpp's table", name));
+  internal_failure(__FILE__, __LINE__, "declared",
+                   fmt::format("environment variable {} is not in env.cpp's table", name));
 }
 
 }  // namespace
 
 const std::vector<EnvVariable>& env_variables() {
   static const std::vector<EnvVariable> table = {
-      {"WEFT_CACHE_DIR", "", "where compiled kernels and calibrations are kept (else XDG_CACHE_HOME/weft, ~/.cache/weft)"},
+      {"WEFT_CACHE_DIR", "",
+       "where compiled kernels and calibrations are kept (else XDG_CACHE_HOME/weft, ~/.cache/weft)"},
       {"WEFT_CXX", "", "C++ compiler for generated code (else the one Weft was built with, then c++, g++, clang++)"},
       {"WEFT_DEBUG", "warn", "log level: warn, info or trace"},
       {"WEFT_DEBUG_FILE", "", "log to this file instead of stderr; %h is the host, %p the process, one file per rank"},
@@ -29,7 +31,8 @@ const std::vector<EnvVariable>& env_variables() {
       {"WEFT_NO_COMPILER", "0", "1: never compile generated code, evaluate expressions instead (slower, same bits)"},
       {"WEFT_SPIN_US", "50", "microseconds a waiting thread spins before it sleeps"},
       {"WEFT_TIMEOUT_S", "600", "seconds after which a wait for another rank is an error"},
-      {"WEFT_TUNING", "", "tuning file that `weft tune` writes and `weft run` reads (else tuning.toml in the cache directory)"},
+      {"WEFT_TUNING", "",
+       "tuning file that `weft tune` writes and `weft run` reads (else tuning.toml in the cache directory)"},
       {"WEFT_VERIFY", "0", "1: check every plan and every compiler pass before it is used"},
   };
   return table;

@@ -23,14 +23,17 @@
 namespace weft {
 namespace {
 
-[[noreturn]] void io_failure(const std::string& what, const std::filesystem::path& path, int reason, const std::string& remedy = "") {
+[[noreturn]] void io_failure(const std::string& what, const std::filesystem::path& path, int reason,
+                             const std::string& remedy = "") {
   throw Error(ErrorKind::io, fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(reason)), remedy);
 }
 
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() { if (fd_ >= 0) ::close(fd_); }
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
   FileDescriptor(const FileDescriptor&) = delete;
   FileDescriptor& operator=(const FileDescriptor&) = delete;
   int get() const { return fd_; }
@@ -98,8 +101,10 @@ std::string read_file(const std::filesystem::path& path) {
   for (;;) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
     if (n == 0) return bytes;
-    if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
-    else if (errno != EINTR) io_failure("read", path, errno);
+    if (n > 0)
+      bytes.append(buffer, static_cast<size_t>(n));
+    else if (errno != EINTR)
+      io_failure("read", path, errno);
   }
 }
 
@@ -126,15 +131,21 @@ std::filesystem::path cache_directory() {
   if (::stat(path.c_str(), &info)) io_failure("look at the cache directory", path, errno, remedy);
   if (!S_ISDIR(info.st_mode)) io_failure("use as cache directory", path, ENOTDIR, remedy);
   if (info.st_uid != ::geteuid())
-    throw Error(ErrorKind::io, fmt::format("cache directory {} belongs to user {}; code is loaded from it", path.string(), info.st_uid), remedy);
+    throw Error(
+        ErrorKind::io,
+        fmt::format("cache directory {} belongs to user {}; code is loaded from it", path.string(), info.st_uid),
+        remedy);
   if (info.st_mode & 077)
-    throw Error(ErrorKind::io, fmt::format("cache directory {} has mode {:o}, others may read or write it; code is loaded from it",
-                                           path.string(), info.st_mode & 07777), fmt::format("chmod 700 {}", path.string()));
+    throw Error(ErrorKind::io,
+                fmt::format("cache directory {} has mode {:o}, others may read or write it; code is loaded from it",
+                            path.string(), info.st_mode & 07777),
+                fmt::format("chmod 700 {}", path.string()));
   return path;
 }
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 int64_t free_memory_bytes() { return std::min(keyed("/proc/meminfo", "MemAvailable:") * 1024, cgroup_rest_bytes()); }

@@ -35,21 +35,26 @@ std::string expand(const std::string& pattern) {
   std::string out;
   for (size_t i = 0; i < pattern.size(); ++i) {
     const bool escape = pattern[i] == '%' && i + 1 < pattern.size();
-    if (escape && pattern[i + 1] == 'h') out += host_name(), ++i;
-    else if (escape && pattern[i + 1] == 'p') out += std::to_string(getpid()), ++i;
-    else out += pattern[i];
+    if (escape && pattern[i + 1] == 'h')
+      out += host_name(), ++i;
+    else if (escape && pattern[i + 1] == 'p')
+      out += std::to_string(getpid()), ++i;
+    else
+      out += pattern[i];
   }
   return out;
 }
 
 // A wrong setting must not stop a run: it is reported on stderr, once, and the default holds.
 const Settings* read_settings() {
-  static auto* const kept = new std::vector<const Settings*>;      // for ever: other threads may still log at exit
+  static auto* const kept = new std::vector<const Settings*>;  // for ever: other threads may still log at exit
   auto* s = new Settings;
   kept->push_back(s);
   const std::string level = env("WEFT_DEBUG"), file = env("WEFT_DEBUG_FILE");
-  if (level == "info" || level == "INFO") s->level = LogLevel::info;
-  else if (level == "trace" || level == "TRACE") s->level = LogLevel::trace;
+  if (level == "info" || level == "INFO")
+    s->level = LogLevel::info;
+  else if (level == "trace" || level == "TRACE")
+    s->level = LogLevel::trace;
   else if (!level.empty() && level != "warn" && level != "WARN")
     fmt::print(stderr, "weft: WEFT_DEBUG={} is not warn, info or trace; warn holds\n", level);
   for (const std::string& name : split(env("WEFT_DEBUG_SUBSYS"), ','))

@@ -19,7 +19,8 @@ std::string_view without_comment(std::string_view line) {
   for (size_t i = 0; i < line.size(); ++i) {
     if (line[i] != '#') continue;
     const bool first = trim(line.substr(0, i)).empty();
-    const bool apart = (i == 0 || is_space(line[i - 1])) && (i + 1 == line.size() || is_space(line[i + 1]) || line[i + 1] == '#');
+    const bool apart =
+        (i == 0 || is_space(line[i - 1])) && (i + 1 == line.size() || is_space(line[i + 1]) || line[i + 1] == '#');
     if (first || apart) return line.substr(0, i);
   }
   return line;
@@ -34,7 +35,8 @@ SourceLine source_line(std::string_view raw, int number) {
   if (raw.find('\t') != std::string_view::npos)
     fail_at_column(ErrorKind::user, line, 0, 1, "F1", "a tab", "indent with two spaces a block");
   if (line.indent % 2)
-    fail_at_column(ErrorKind::user, line, 0, 1, "F1", fmt::format("indented by {} spaces", line.indent), "indent with two spaces a block");
+    fail_at_column(ErrorKind::user, line, 0, 1, "F1", fmt::format("indented by {} spaces", line.indent),
+                   "indent with two spaces a block");
   return line;
 }
 
@@ -89,7 +91,9 @@ void fail_at_column(ErrorKind kind, const SourceLine& line, int column, int widt
                     std::string_view message, std::string_view remedy) {
   const std::string where = line.number > 0 ? fmt::format("{}:{}: ", line.number, line.indent + column + 1) : "";
   const std::string caret(static_cast<size_t>(width < 1 ? 1 : width), '^');
-  const std::string excerpt = line.text.empty() ? "" : fmt::format("    {}\n    {}{}", line.text, std::string(static_cast<size_t>(column), ' '), caret);
+  const std::string excerpt = line.text.empty() ? ""
+                                                : fmt::format("    {}\n    {}{}", line.text,
+                                                              std::string(static_cast<size_t>(column), ' '), caret);
   throw Error(kind, where, excerpt, std::string(message), std::string(remedy), std::string(rule));
 }
 
@@ -97,7 +101,8 @@ void fail_at(ErrorKind kind, const SourceLine& line, std::string_view token, std
              std::string_view message, std::string_view remedy) {
   const size_t at = token.empty() ? std::string_view::npos : find_word(line.text, token);
   const bool found = at != std::string_view::npos;
-  fail_at_column(kind, line, found ? static_cast<int>(at) : 0, found ? static_cast<int>(token.size()) : 1, rule, message, remedy);
+  fail_at_column(kind, line, found ? static_cast<int>(at) : 0, found ? static_cast<int>(token.size()) : 1, rule,
+                 message, remedy);
 }
 
 std::vector<std::string> split(std::string_view text, char separator) { return split_if(text, separator, false); }
@@ -150,7 +155,8 @@ std::string shortest(double value) {
 int64_t parse_count(std::string_view text) {
   const std::string whole(trim(text));
   const auto refuse = [&] {
-    throw Error(ErrorKind::user, fmt::format("`{}` is not a count", text), "write digits, with Ki Mi Gi Ti or K M G T for powers of 1024");
+    throw Error(ErrorKind::user, fmt::format("`{}` is not a count", text),
+                "write digits, with Ki Mi Gi Ti or K M G T for powers of 1024");
   };
   if (whole.empty() || !std::isdigit(static_cast<unsigned char>(whole[0]))) refuse();
   errno = 0;
@@ -159,9 +165,11 @@ int64_t parse_count(std::string_view text) {
   int64_t scale = 1;
   std::string_view suffix(end);
   if (!suffix.empty()) {
-    const size_t power = std::string_view("KMGT").find(static_cast<char>(std::toupper(static_cast<unsigned char>(suffix[0]))));
+    const size_t power =
+        std::string_view("KMGT").find(static_cast<char>(std::toupper(static_cast<unsigned char>(suffix[0]))));
     suffix.remove_prefix(1);
-    if (power == std::string_view::npos || !(suffix.empty() || suffix == "i" || suffix == "iB" || suffix == "B")) refuse();
+    if (power == std::string_view::npos || !(suffix.empty() || suffix == "i" || suffix == "iB" || suffix == "B"))
+      refuse();
     scale = int64_t{1} << (10 * (power + 1));
   }
   int64_t result = 0;

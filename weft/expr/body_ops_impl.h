@@ -36,7 +36,8 @@ WEFT_BINARY(Mod, return wm::floor_mod(x, y))
 WEFT_BINARY(Pow, if constexpr (real<T>) return wm::pow(x, y); else return wm::int_pow(x, y))
 WEFT_BINARY(Min, return wm::min(x, y))
 WEFT_BINARY(Max, return wm::max(x, y))
-WEFT_COMPARE(Lt, <) WEFT_COMPARE(Gt, >) WEFT_COMPARE(Le, <=) WEFT_COMPARE(Ge, >=) WEFT_COMPARE(Eq, ==) WEFT_COMPARE(Ne, !=)
+WEFT_COMPARE(Lt, <) WEFT_COMPARE(Gt, >) WEFT_COMPARE(Le, <=)
+WEFT_COMPARE(Ge, >=) WEFT_COMPARE(Eq, ==) WEFT_COMPARE(Ne, !=)
 struct And { template <class T> WEFT_OF T of(T x, T y) { return x & y; } };
 struct Or { template <class T> WEFT_OF T of(T x, T y) { return x | y; } };
 struct Not { template <class T> WEFT_OF T of(T x) { return x ^ T(1); } };
@@ -46,7 +47,9 @@ template <class F, class To, class From> void one(void* d, const void* a, const 
   const From* __restrict from = static_cast<const From*>(a);
   for (int64_t i = 0; i < n; ++i) to[i] = F::of(from[i]);
 }
-template <class F, class T> void unary(void* d, const void* a, const void* b, const void* c, int64_t n) { one<F, T, T>(d, a, b, c, n); }
+template <class F, class T> void unary(void* d, const void* a, const void* b, const void* c, int64_t n) {
+  one<F, T, T>(d, a, b, c, n);
+}
 template <class F, class T> void binary(void* d, const void* a, const void* b, const void*, int64_t n) {
   T* __restrict to = static_cast<T*>(d);
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
@@ -77,25 +80,15 @@ void position(void* d, const void*, const void*, const void* c, int64_t n) {
   for (int64_t i = 0; i < n; ++i) static_cast<int64_t*>(d)[i] = first + i;
 }
 void position_of(void* d, const void* a, const void* b, const void* c, int64_t n) {
-  const int64_t inner = *static_cast<const int64_t*>(a), extent = *static_cast<const int64_t*>(b), first = *static_cast<const int64_t*>(c);
+  const int64_t inner = *static_cast<const int64_t*>(a), extent = *static_cast<const int64_t*>(b);
+  const int64_t first = *static_cast<const int64_t*>(c);
   for (int64_t i = 0; i < n; ++i) static_cast<int64_t*>(d)[i] = wm::floor_mod(wm::floor_div(first + i, inner), extent);
 }
 
 // ---- tables
 
-template <template <class, class> class L, class F> Loop of_floats(Dtype t) { return t == Dtype::f32 ? L<F, float>::loop : t == Dtype::f64 ? L<F, double>::loop : nullptr; }
-template <template <class, class> class L, class F> Loop of_numbers(Dtype t) {
-  switch (t) {
-    case Dtype::i64: return L<F, int64_t>::loop;
-    case Dtype::i32: return L<F, int32_t>::loop;
-    case Dtype::i16: return L<F, int16_t>::loop;
-    case Dtype::i8: return L<F, int8_t>::loop;
-    case Dtype::u64: return L<F, uint64_t>::loop;
-    case Dtype::u32: return L<F, uint32_t>::loop;
-    case Dtype::u16: return L<F, uint16_t>::loop;
-    case Dtype::u8: return L<F, uint8_t>::loop;
-    default: return of_floats<L, F>(t);
-  }
+template <template <class, class> class L, class F> Loop of_floats(Dtype t) {
+  return t == Dtype::f32 ? L<F, float>::loop : t == Dtype::f64 ? L<F, double>::loop : nullptr;
 }
 template <template <class, class> class L, class F> Loop of_integers(Dtype t) {
   switch (t) {
@@ -110,12 +103,16 @@ template <template <class, class> class L, class F> Loop of_integers(Dtype t) {
     default: return nullptr;
   }
 }
+template <template <class, class> class L, class F> Loop of_numbers(Dtype t) {
+  return is_float(t) ? of_floats<L, F>(t) : of_integers<L, F>(t);
+}
+template <template <class, class> class L, class F> Loop with_bool(Dtype t) {
+  return t == Dtype::boolean ? L<F, uint8_t>::loop : of_numbers<L, F>(t);
+}
 template <class F, class T> struct Unary { static constexpr Loop loop = unary<F, T>; };
 template <class F, class T> struct Binary { static constexpr Loop loop = binary<F, T>; };
 template <class F, class T> struct Compare { static constexpr Loop loop = compare<F, T>; };
 template <class F, class T> struct Choose { static constexpr Loop loop = choice<F, T>; };
-
-template <template <class, class> class L, class F> Loop with_bool(Dtype t) { return t == Dtype::boolean ? L<F, uint8_t>::loop : of_numbers<L, F>(t); }
 
 Loop operation(Code code, Dtype t) {
   switch (code) {
@@ -177,7 +174,9 @@ struct RoundBf16 { template <class From> WEFT_OF float of(From x) { return wm::r
 struct RoundE4m3 { template <class From> WEFT_OF float of(From x) { return wm::round_f8e4m3(widest(x)); } };
 struct RoundE5m2 { template <class From> WEFT_OF float of(From x) { return wm::round_f8e5m2(widest(x)); } };
 
-template <class F, class To> struct FromEach { template <class, class From> struct L { static constexpr Loop loop = one<F, To, From>; }; };
+template <class F, class To> struct FromEach {
+  template <class, class From> struct L { static constexpr Loop loop = one<F, To, From>; };
+};
 template <class F, class To> Loop from_any(Dtype from) { return with_bool<FromEach<F, To>::template L, void>(from); }
 
 Loop convert(Dtype from, Dtype to) {

@@ -43,7 +43,7 @@ Expr map_names(const Expr& e, const std::function<Expr(const Expr&)>& leaf) {
     changed |= args.back() != a;
   }
   if (!changed) return e;
-  if (e->op == Op::neg) return unary(Op::neg, args[0]);      // the operand may have become a literal
+  if (e->op == Op::neg) return unary(Op::neg, args[0]);  // the operand may have become a literal
   return make(e->op, e->name, std::move(args));
 }
 
@@ -66,7 +66,8 @@ Expr number(double value) {
 
 Expr name(std::string text) {
   if (!is_identifier(text) || syntax::reserved(text))
-    throw Error(ErrorKind::user, fmt::format("`{}` is not a name", text), "letters, digits, _ and inner dots; not and, or, not, inf, nan", "F1");
+    throw Error(ErrorKind::user, fmt::format("`{}` is not a name", text),
+                "letters, digits, _ and inner dots; not and, or, not, inf, nan", "F1");
   return make(Op::name, std::move(text), {});
 }
 

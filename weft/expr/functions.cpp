@@ -8,11 +8,11 @@ namespace weft::expr {
 const std::vector<Function>& functions() {
   static const std::vector<Function> table = {
       // name, arity, floats only, ulp f32, ulp f64, operations an element
-      {"abs", 1, false, 0, 0, 1},       {"min", 2, false, 0, 0, 1},        {"max", 2, false, 0, 0, 1},
-      {"relu", 1, false, 0, 0, 1},      {"select", 3, false, 0, 0, 1},     {"sqrt", 1, true, 0.5, 0.5, 1},
-      {"rsqrt", 1, true, 1.5, 1.5, 2},  {"exp", 1, true, 0.51, 1, 25},     {"log", 1, true, 0.51, 1, 26},
-      {"tanh", 1, true, 0.51, 3, 27},   {"sigmoid", 1, true, 0.51, 3, 27}, {"silu", 1, true, 0.51, 5, 28},
-      {"gelu", 1, true, 0.51, 5, 34},   {"pow", 2, true, 0.51, 1.5, 45},
+      {"abs", 1, false, 0, 0, 1},      {"min", 2, false, 0, 0, 1},        {"max", 2, false, 0, 0, 1},
+      {"relu", 1, false, 0, 0, 1},     {"select", 3, false, 0, 0, 1},     {"sqrt", 1, true, 0.5, 0.5, 1},
+      {"rsqrt", 1, true, 1.5, 1.5, 2}, {"exp", 1, true, 0.51, 1, 25},     {"log", 1, true, 0.51, 1, 26},
+      {"tanh", 1, true, 0.51, 3, 27},  {"sigmoid", 1, true, 0.51, 3, 27}, {"silu", 1, true, 0.51, 5, 28},
+      {"gelu", 1, true, 0.51, 5, 34},  {"pow", 2, true, 0.51, 1.5, 45},
   };
   return table;
 }

@@ -34,8 +34,14 @@ WEFT_FN uint32_t bits(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }
 WEFT_FN double f64_of(uint64_t b) { double x; memcpy(&x, &b, 8); return x; }
 WEFT_FN float f32_of(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }
 
-WEFT_FN uint64_t choose(bool c, uint64_t a, uint64_t b) { const uint64_t m = 0 - static_cast<uint64_t>(c); return (a & m) | (b & ~m); }
-WEFT_FN uint32_t choose(bool c, uint32_t a, uint32_t b) { const uint32_t m = 0 - static_cast<uint32_t>(c); return (a & m) | (b & ~m); }
+WEFT_FN uint64_t choose(bool c, uint64_t a, uint64_t b) {
+  const uint64_t mask = 0 - static_cast<uint64_t>(c);
+  return (a & mask) | (b & ~mask);
+}
+WEFT_FN uint32_t choose(bool c, uint32_t a, uint32_t b) {
+  const uint32_t mask = 0 - static_cast<uint32_t>(c);
+  return (a & mask) | (b & ~mask);
+}
 WEFT_FN double choose(bool c, double a, double b) { return f64_of(choose(c, bits(a), bits(b))); }
 WEFT_FN float choose(bool c, float a, float b) { return f32_of(choose(c, bits(a), bits(b))); }
 
@@ -46,7 +52,8 @@ WEFT_FN double not_a_number() { return f64_of(0x7ff8000000000000u); }
 // A normal result comes from adding half of the last kept bit to the f32's bits; a subnormal one from adding the power
 // of two whose f32 ulp is the narrow type's smallest step, so that the processor's own addition rounds.
 
-WEFT_FN uint32_t narrow(float x, int drop, int rebias, float smallest_normal, float step_magic, uint32_t overflow, uint32_t nan) {
+WEFT_FN uint32_t narrow(float x, int drop, int rebias, float smallest_normal, float step_magic, uint32_t overflow,
+                        uint32_t nan) {
   const uint32_t a = bits(x) & 0x7fffffffu;
   const uint32_t rounded = a + ((1u << (drop - 1)) - 1) + (a >> drop & 1);
   uint32_t normal = (rounded - (static_cast<uint32_t>(rebias) << 23)) >> drop;
@@ -203,9 +210,11 @@ WEFT_FN double clamp(double x, double limit) {                  // to [-limit, l
   const double m = f64_of(bits(x) & 0x7fffffffffffffffu);
   return f64_of(bits(choose(m > limit, limit, m)) | (bits(x) & 0x8000000000000000u));
 }
-WEFT_FN double copy_sign(double magnitude, double sign) { return f64_of((bits(magnitude) & 0x7fffffffffffffffu) | (bits(sign) & 0x8000000000000000u)); }
+WEFT_FN double copy_sign(double magnitude, double sign) {
+  return f64_of((bits(magnitude) & 0x7fffffffffffffffu) | (bits(sign) & 0x8000000000000000u));
+}
 
-// ---- exp: x = n ln2 + r, exp(x) = 2^n (1 + q), q = exp(r) - 1 by Taylor. n is read from the low bits of x/ln2 + magic.
+// ---- exp: x = n ln2 + r, exp(x) = 2^n (1 + q), q = exp(r) - 1 by Taylor. n is in the low bits of x/ln2 + magic.
 
 WEFT_FN double magic() { return 0x1.8p52; }
 WEFT_FN double ln2_high() { return 0x1.62e42fee00000p-1; }      // 32 bits, so that n * ln2_high() is exact
@@ -245,7 +254,7 @@ WEFT_FN double exp_minus_one_short(double r) {
 WEFT_FN double exp_sum(double x, double rest) {
   const double inside = clamp(x, 746.0), addend = choose(abs(x) > 746.0, 0.0, rest);
   const double t = nearest_power(inside), n = t - magic();
-  const double half = n * 0.5 + magic();                          // 2^n in two factors: n goes beyond one exponent field
+  const double half = n * 0.5 + magic();                         // 2^n in two factors: n goes beyond one exponent field
   const double r = ((inside - n * ln2_high()) - n * ln2_low()) + addend;
   return (1.0 + exp_minus_one(r)) * power_of_two(half) * power_of_two((n - (half - magic())) + magic());
 }
@@ -317,7 +326,7 @@ WEFT_FN float log(float x) { return static_cast<float>(log_ends(x, log_short(x))
 // ---- pairs of f64: high + low, |low| at most half an ulp of high
 
 struct Pair { double high, low; };
-WEFT_FN Pair quick_sum(double a, double b) { const double s = a + b; return {s, b - (s - a)}; }          // |a| >= |b| or a == 0
+WEFT_FN Pair quick_sum(double a, double b) { const double s = a + b; return {s, b - (s - a)}; }  // |a| >= |b| or a == 0
 WEFT_FN Pair sum(double a, double b) { const double s = a + b, t = s - a; return {s, (a - (s - t)) + (b - t)}; }
 WEFT_FN double upper_half(double a) { const double c = a * 134217729.0; return c - (c - a); }
 WEFT_FN Pair product(double a, double b) {
@@ -409,7 +418,7 @@ WEFT_FN float tanh(float x) {
 WEFT_FN double sigmoid_of(double x, double e) { const double top = choose(x < 0.0, e, 1.0); return top / (1.0 + e); }
 WEFT_FN double sigmoid(double x) { return sigmoid_of(x, exp(-abs(x))); }
 WEFT_FN float sigmoid(float x) { return static_cast<float>(sigmoid_of(x, exp_short(-abs(static_cast<double>(x))))); }
-// x sigmoid(v) from h = exp(-|v| / 2): for v < 0 h is multiplied in twice, so that no factor is subnormal before the end.
+// x sigmoid(v) from h = exp(-|v| / 2): for v < 0 h goes in twice, so that no factor is subnormal before the end.
 WEFT_FN double gate(double x, double v, double h) {
   const double factor = choose(v < 0.0, h, 1.0);
   return (x * factor) / (1.0 + h * h) * factor;
@@ -440,14 +449,18 @@ WEFT_FN float gelu(float x) {
 
 struct Counter { uint32_t a, b, c, d; };
 WEFT_FN Counter philox_round(Counter x, uint64_t seed, uint32_t round) {
-  const uint32_t low = static_cast<uint32_t>(seed) + round * 0x9E3779B9u, high = static_cast<uint32_t>(seed >> 32) + round * 0xBB67AE85u;
+  const uint32_t low = static_cast<uint32_t>(seed) + round * 0x9E3779B9u;
+  const uint32_t high = static_cast<uint32_t>(seed >> 32) + round * 0xBB67AE85u;
   const uint64_t p = uint64_t{0xD2511F53u} * x.a, q = uint64_t{0xCD9E8D57u} * x.c;
-  return {static_cast<uint32_t>(q >> 32) ^ x.b ^ low, static_cast<uint32_t>(q), static_cast<uint32_t>(p >> 32) ^ x.d ^ high, static_cast<uint32_t>(p)};
+  const uint32_t p_high = static_cast<uint32_t>(p >> 32), q_high = static_cast<uint32_t>(q >> 32);
+  return {q_high ^ x.b ^ low, static_cast<uint32_t>(q), p_high ^ x.d ^ high, static_cast<uint32_t>(p)};
+}
+WEFT_FN Counter two_rounds(Counter x, uint64_t seed, uint32_t round) {
+  return philox_round(philox_round(x, seed, round), seed, round + 1);
 }
 WEFT_FN float uniform(uint64_t seed, uint32_t k, uint64_t element) {
   Counter x = {static_cast<uint32_t>(element >> 2), static_cast<uint32_t>(element >> 34), k, 0};
-  x = philox_round(philox_round(philox_round(philox_round(philox_round(x, seed, 0), seed, 1), seed, 2), seed, 3), seed, 4);
-  x = philox_round(philox_round(philox_round(philox_round(philox_round(x, seed, 5), seed, 6), seed, 7), seed, 8), seed, 9);
+  x = two_rounds(two_rounds(two_rounds(two_rounds(two_rounds(x, seed, 0), seed, 2), seed, 4), seed, 6), seed, 8);
   const uint32_t odd = 0 - static_cast<uint32_t>(element & 1), upper = 0 - static_cast<uint32_t>(element >> 1 & 1);
   const uint32_t first = (x.b & odd) | (x.a & ~odd), second = (x.d & odd) | (x.c & ~odd);
   return static_cast<float>(static_cast<int32_t>(((second & upper) | (first & ~upper)) >> 8)) * 0x1p-24f;

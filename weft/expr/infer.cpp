@@ -20,7 +20,7 @@ using Found = std::optional<Dtype>;
 
 std::string text(const Expr& e) { return print(e, Syntax::program); }
 
-bool is_random(const Expr& e) {                            // outside of casts
+bool is_random(const Expr& e) {  // outside of casts
   if (e->op == Op::call && e->name == "rand") return true;
   if (e->op == Op::call && parse_dtype(e->name)) return false;
   for (const Expr& a : e->args)
@@ -38,6 +38,12 @@ bool holds(Dtype dtype, int64_t value) {
   unsigned char memory[16];
   store_i64(dtype, memory, value);
   return load_i64(dtype, memory) == value && (is_signed(dtype) || value >= 0);
+}
+
+std::string known_functions() {
+  std::vector<std::string> list;
+  for (const Function& f : functions()) list.emplace_back(f.name);
+  return fmt::format("there are {}, rand, index; casts are named after dtypes", join(list, ", "));
 }
 
 class Inference {
@@ -59,7 +65,9 @@ class Inference {
       case Op::bit_xor:
       case Op::shl:
       case Op::shr:
-      case Op::index: refuse("F4", fmt::format("{}: an operation of plans", text_of_plan(e)), "programs have + - * / % ^, comparisons, and, or, not");
+      case Op::index:
+        refuse("F4", fmt::format("{}: an operation of plans", text_of_plan(e)),
+               "programs have + - * / % ^, comparisons, and, or, not");
       default: return infix(e);
     }
   }
@@ -74,7 +82,8 @@ class Inference {
     for (const Expr& a : args) {
       const Found t = of(a);
       if (t && common && *t != *common)
-        refuse("D1", fmt::format("{} and {} meet: {} and {}", weft::name(*common), weft::name(*t), text(*first), text(a)),
+        refuse("D1",
+               fmt::format("{} and {} meet: {} and {}", weft::name(*common), weft::name(*t), text(*first), text(a)),
                fmt::format("cast one: {}(...) or {}(...)", weft::name(*common), weft::name(*t)));
       if (t && !common) common = t, first = &a;
     }
@@ -87,20 +96,24 @@ class Inference {
   void fits(const Expr& weak, Dtype dtype) const {
     const bool fraction = weak->op == Op::number && weak->number != std::floor(weak->number);
     if (fraction || (!of(weak) && is_random(weak)))
-      refuse("D2", fmt::format("{} meets {} and is no integer", text(weak), weft::name(dtype)), "cast the tensor: f32(...)");
+      refuse("D2", fmt::format("{} meets {} and is no integer", text(weak), weft::name(dtype)),
+             "cast the tensor: f32(...)");
     if (weak->op == Op::integer && !holds(dtype, weak->integer))
-      refuse("D2", fmt::format("{} does not fit {}", weak->integer, weft::name(dtype)), "cast the tensor to a wider integer: i64(...)");
+      refuse("D2", fmt::format("{} does not fit {}", weak->integer, weft::name(dtype)),
+             "cast the tensor to a wider integer: i64(...)");
   }
 
   Found number(const Expr& e, Found t) const {
-    if (t == Dtype::boolean) refuse("D1", fmt::format("arithmetic on bool: {}", text(e)), "cast it: f32(...), or select(c, a, b)");
+    if (t == Dtype::boolean)
+      refuse("D1", fmt::format("arithmetic on bool: {}", text(e)), "cast it: f32(...), or select(c, a, b)");
     return t;
   }
 
   Found infix(const Expr& e) const {
     const Found t = meet(e->args);
     if (e->op >= Op::lt && e->op <= Op::ne) return t || is_positional(e) ? Found(Dtype::boolean) : std::nullopt;
-    if (e->op == Op::mod && t && is_float(*t)) refuse("F4", fmt::format("{}: % is for integers, not for {}", text(e), weft::name(*t)), "cast: i64(...)");
+    if (e->op == Op::mod && t && is_float(*t))
+      refuse("F4", fmt::format("{}: % is for integers, not for {}", text(e), weft::name(*t)), "cast: i64(...)");
     return number(e, t);
   }
 
@@ -108,7 +121,8 @@ class Inference {
     bool elements = is_positional(e);
     for (const Expr& a : e->args) {
       const Found t = of(a);
-      if (t && *t != Dtype::boolean) refuse("D1", fmt::format("{} is {}, not bool", text(a), weft::name(*t)), "compare it: x != 0");
+      if (t && *t != Dtype::boolean)
+        refuse("D1", fmt::format("{} is {}, not bool", text(a), weft::name(*t)), "compare it: x != 0");
       elements |= t.has_value();
     }
     return elements ? Found(Dtype::boolean) : std::nullopt;
@@ -123,17 +137,21 @@ class Inference {
       return dtype;
     }
     const Function* function = find_function(e->name);
-    if (!function) refuse("F4", fmt::format("unknown function {}", e->name), "`weft env --functions` lists what there is; casts are named after dtypes");
+    if (!function) refuse("F4", fmt::format("unknown function {}", e->name), known_functions());
     arity(e, static_cast<size_t>(function->arity));
     if (e->name == "select") return select(e);
     const Found t = meet(e->args);
-    if (t && function->float_only && !is_float(*t)) refuse("D1", fmt::format("{} is for floats: {} is {}", e->name, text(e->args[0]), weft::name(*t)), "cast: f32(...)");
+    if (t && function->float_only && !is_float(*t))
+      refuse("D1", fmt::format("{} is for floats: {} is {}", e->name, text(e->args[0]), weft::name(*t)),
+             "cast: f32(...)");
     return number(e, t);
   }
 
   Found select(const Expr& e) const {
     const Found c = of(e->args[0]), t = meet({e->args[1], e->args[2]});
-    if (c && *c != Dtype::boolean) refuse("D1", fmt::format("the condition {} is {}, not bool", text(e->args[0]), weft::name(*c)), "compare it: x != 0");
+    if (c && *c != Dtype::boolean)
+      refuse("D1", fmt::format("the condition {} is {}, not bool", text(e->args[0]), weft::name(*c)),
+             "compare it: x != 0");
     return t;
   }
 
@@ -142,12 +160,16 @@ class Inference {
     if (e->name == "rand") arity(e, 2);
     if (e->name == "index" && e->args.size() > 2) arity(e, 1);
     for (const Expr& a : e->args)
-      if (of(a) || is_positional(a)) refuse("D2", fmt::format("{}: {} differs between elements", text(e), text(a)), "rand and index take numbers that are known at launch");
+      if (of(a) || is_positional(a))
+        refuse("D2", fmt::format("{}: {} differs between elements", text(e), text(a)),
+               "rand and index take numbers that are known at launch");
     return std::nullopt;
   }
 
   void arity(const Expr& e, size_t wanted) const {
-    if (e->args.size() != wanted) refuse("F5", fmt::format("{} takes {} operand{}, not {}", e->name, wanted, wanted == 1 ? "" : "s", e->args.size()));
+    if (e->args.size() != wanted)
+      refuse("F5",
+             fmt::format("{} takes {} operand{}, not {}", e->name, wanted, wanted == 1 ? "" : "s", e->args.size()));
   }
 
   const TypeOf& type_of_;

@@ -1,4 +1,4 @@
-// Integer byte code: a plan's numbers, evaluated once per rank, channel and loop index while a plan is loaded or walked.
+// Integer byte code: a plan's numbers, evaluated per rank, channel and loop index while a plan is loaded or walked.
 //
 // A stack machine whose instructions take their right operand from the stack, a slot or themselves, so that `r+n-1`
 // is three instructions and `(r+1) % n` two and a push. sel, and, or are jumps: the branch not taken may divide by
@@ -12,13 +12,44 @@
 namespace weft::expr {
 namespace {
 
-enum Code : uint8_t { push, jump, jump_if_zero, truth, negate, invert, absolute, log2c, p2floor, table1, table2,
-                      add, sub, mul, div, mod, bit_and, bit_or, bit_xor, shl, shr, lt, gt, le, ge, eq, ne, minimum, maximum };
-constexpr uint8_t from_slot = 64, from_value = 128;       // where the right operand (or what is pushed) is; else the stack
+enum Code : uint8_t {
+  push,
+  jump,
+  jump_if_zero,
+  truth,
+  negate,
+  invert,
+  absolute,
+  log2c,
+  p2floor,
+  table1,
+  table2,
+  add,
+  sub,
+  mul,
+  div,
+  mod,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shl,
+  shr,
+  lt,
+  gt,
+  le,
+  ge,
+  eq,
+  ne,
+  minimum,
+  maximum
+};
+constexpr uint8_t from_slot = 64, from_value = 128;  // where the right operand (or what is pushed) is; else the stack
 constexpr uint8_t code_mask = 63;
 constexpr int stack_depth = 64;
 
-[[noreturn]] void refuse(const std::string& message, const std::string& remedy = "") { throw Error(ErrorKind::plan, message, remedy, "V1"); }
+[[noreturn]] void refuse(const std::string& message, const std::string& remedy = "") {
+  throw Error(ErrorKind::plan, message, remedy, "V1");
+}
 
 Code code_of(Op op) {
   switch (op) {
@@ -38,11 +69,15 @@ Code code_of(Op op) {
     case Op::ge: return ge;
     case Op::eq: return eq;
     case Op::ne: return ne;
-    default: refuse("`^` as a power, or a float, where a plan needs an integer", "in plans ^ is exclusive or; write 1<<k for a power of two");
+    default:
+      refuse("`^` as a power, or a float, where a plan needs an integer",
+             "in plans ^ is exclusive or; write 1<<k for a power of two");
   }
 }
 
-[[noreturn]] void by_zero(int64_t a, const char* op) { refuse(fmt::format("{} {} 0", a, op), "guard it: sel(k == 0, none, n / k)"); }
+[[noreturn]] void by_zero(int64_t a, const char* op) {
+  refuse(fmt::format("{} {} 0", a, op), "guard it: sel(k == 0, none, n / k)");
+}
 [[noreturn]] void negative_shift(int64_t b) { refuse(fmt::format("a shift by {}", b), "shifts go by 0 to 63"); }
 
 inline int64_t arithmetic(uint8_t code, int64_t a, int64_t b) {
@@ -94,7 +129,8 @@ int64_t look_up(const Table& table, int64_t i, int64_t j) {
 // Emits code for one expression; knows the depth of the stack it needs.
 class IntCode::Compiler {
  public:
-  Compiler(IntCode& code, const std::function<int(const std::string&)>& slot, const std::map<std::string, Table>& tables)
+  Compiler(IntCode& code, const std::function<int(const std::string&)>& slot,
+           const std::map<std::string, Table>& tables)
       : out_(code), slot_(slot), tables_(tables) {}
 
   void expression(const Expr& e) {
@@ -103,7 +139,8 @@ class IntCode::Compiler {
     const bool closed = emit(*e);
     if (closed && out_.code_.size() - begin > 1) fold(begin);
     depth_ = before + 1;
-    if (depth_ > stack_depth) refuse(fmt::format("`{}` nests too deeply", print(e, Syntax::plan)), "name the inner parts with let");
+    if (depth_ > stack_depth)
+      refuse(fmt::format("`{}` nests too deeply", print(e, Syntax::plan)), "name the inner parts with let");
   }
 
  private:
@@ -169,9 +206,12 @@ class IntCode::Compiler {
 
   bool two(Code op, const Expr& a, const Expr& b) {
     expression(a);
-    if (b->op == Op::integer) put(op | from_value, 0, b->integer);
-    else if (b->op == Op::name && b->name != "none") put(op | from_slot, slot_of(b->name));
-    else expression(b), put(op);
+    if (b->op == Op::integer)
+      put(op | from_value, 0, b->integer);
+    else if (b->op == Op::name && b->name != "none")
+      put(op | from_slot, slot_of(b->name));
+    else
+      expression(b), put(op);
     return closed(a) && closed(b);
   }
 
@@ -205,9 +245,11 @@ class IntCode::Compiler {
 
   bool function(const Node& e) {
     static const std::map<std::string, std::pair<Code, size_t>> known = {
-        {"sel", {jump, 3}}, {"min", {minimum, 2}}, {"max", {maximum, 2}}, {"abs", {absolute, 1}}, {"log2c", {log2c, 1}}, {"p2floor", {p2floor, 1}}};
+        {"sel", {jump, 3}},     {"min", {minimum, 2}}, {"max", {maximum, 2}},
+        {"abs", {absolute, 1}}, {"log2c", {log2c, 1}}, {"p2floor", {p2floor, 1}}};
     const auto it = known.find(e.name);
-    if (it == known.end()) refuse(fmt::format("unknown function {}", e.name), "plans have sel min max abs log2c p2floor");
+    if (it == known.end())
+      refuse(fmt::format("unknown function {}", e.name), "plans have sel min max abs log2c p2floor");
     const auto [op, arity] = it->second;
     if (e.args.size() != arity) refuse(fmt::format("{} takes {} arguments, not {}", e.name, arity, e.args.size()));
     return arity == 3 ? choose(e) : arity == 2 ? two(op, e.args[0], e.args[1]) : one(op, e.args[0]);
@@ -215,11 +257,15 @@ class IntCode::Compiler {
 
   bool table(const Node& e) {
     const auto it = tables_.find(e.name);
-    if (it == tables_.end()) refuse(fmt::format("unknown table {}", e.name), fmt::format("declare it: table {}[n] = ...", e.name));
+    if (it == tables_.end())
+      refuse(fmt::format("unknown table {}", e.name), fmt::format("declare it: table {}[n] = ...", e.name));
     const Table& t = it->second;
-    const bool hollow = t.rows.empty() || std::any_of(t.rows.begin(), t.rows.end(), [](const auto& row) { return row.empty(); });
+    const bool hollow =
+        t.rows.empty() || std::any_of(t.rows.begin(), t.rows.end(), [](const auto& row) { return row.empty(); });
     if (hollow) refuse(fmt::format("table {} is empty", e.name));
-    if (e.args.size() == 1 && t.rows.size() > 1) refuse(fmt::format("table {} has {} rows and gets one index", e.name, t.rows.size()), fmt::format("{}[row][column]", e.name));
+    if (e.args.size() == 1 && t.rows.size() > 1)
+      refuse(fmt::format("table {} has {} rows and gets one index", e.name, t.rows.size()),
+             fmt::format("{}[row][column]", e.name));
     for (const Expr& a : e.args) expression(a);
     out_.tables_.push_back(&t);
     put(e.args.size() == 1 ? table1 : table2, static_cast<int32_t>(out_.tables_.size()) - 1);
@@ -232,7 +278,8 @@ class IntCode::Compiler {
   int depth_ = 0;
 };
 
-IntCode::IntCode(const Expr& e, const std::function<int(const std::string&)>& slot, const std::map<std::string, Table>& tables) {
+IntCode::IntCode(const Expr& e, const std::function<int(const std::string&)>& slot,
+                 const std::map<std::string, Table>& tables) {
   Compiler(*this, slot, tables).expression(e);
 }
 

@@ -12,9 +12,7 @@ namespace {
 
 using L = Linearity;
 
-bool is_zero(const Node& e) {
-  return (e.op == Op::integer && e.integer == 0) || (e.op == Op::number && e.number == 0);
-}
+bool is_zero(const Node& e) { return (e.op == Op::integer && e.integer == 0) || (e.op == Op::number && e.number == 0); }
 
 L both(L a, L b) { return a == L::linear && b == L::linear ? L::linear : L::nonlinear; }
 
@@ -41,13 +39,15 @@ L of_sum(const Node& e, const std::vector<L>& a) {
 }
 
 L classify(const Expr& e, const std::vector<std::string>& pending, std::string_view reduction) {
-  if (e->op == Op::name) return std::find(pending.begin(), pending.end(), e->name) != pending.end() ? L::linear : L::absent;
+  if (e->op == Op::name)
+    return std::find(pending.begin(), pending.end(), e->name) != pending.end() ? L::linear : L::absent;
   std::vector<L> a;
   for (const Expr& arg : e->args) a.push_back(classify(arg, pending, reduction));
   if (std::all_of(a.begin(), a.end(), [](L l) { return l == L::absent; })) return L::absent;
   if (std::find(a.begin(), a.end(), L::nonlinear) != a.end()) return L::nonlinear;
   if (reduction == "sum" || reduction == "avg") return of_sum(*e, a);
-  const bool passes = e->op == Op::call && e->name == reduction && (reduction == "max" || reduction == "min") && a.size() == 2;
+  const bool passes =
+      e->op == Op::call && e->name == reduction && (reduction == "max" || reduction == "min") && a.size() == 2;
   return passes ? both(a[0], a[1]) : L::nonlinear;
 }
 

@@ -2,8 +2,8 @@
 //
 // Hand-written, because messages matter more than the grammar's size: each error points at its column and says what
 // was expected. Nesting and size are bounded, so a hostile text is an error and not a stack overflow.
-#include <charconv>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 
 #include "weft/expr/syntax.h"
@@ -29,18 +29,22 @@ class Parser {
   Expr whole() {
     const Expr e = expression(level_or);
     skip();
-    if (at_ < text_.size()) refuse(at_, 1, fmt::format("`{}` does not continue the expression", text_.substr(at_)), "an operator is missing, or a parenthesis too many");
+    if (at_ < text_.size())
+      refuse(at_, 1, fmt::format("`{}` does not continue the expression", text_.substr(at_)),
+             "an operator is missing, or a parenthesis too many");
     return e;
   }
 
  private:
   [[noreturn]] void refuse(size_t at, size_t width, std::string_view message, std::string_view remedy = "") const {
     const bool program = syntax_ == Syntax::program;
-    fail_at_column(program ? ErrorKind::user : ErrorKind::plan, line_, column_ + static_cast<int>(at), static_cast<int>(width),
-                   program ? "F1" : "V1", message, remedy);
+    fail_at_column(program ? ErrorKind::user : ErrorKind::plan, line_, column_ + static_cast<int>(at),
+                   static_cast<int>(width), program ? "F1" : "V1", message, remedy);
   }
 
-  void skip() { while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_; }
+  void skip() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
+  }
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
   bool take(char c) {
@@ -66,13 +70,15 @@ class Parser {
       if (!next_is(i.text)) continue;
       if (in(i, syntax_)) return &i;
       if (i.op != Op::pow && i.op != Op::bit_xor)
-        refuse(at_, i.text.size(), fmt::format("`{}` is an operator of plans", i.text), "programs have + - * / % ^, comparisons, and, or, not");
+        refuse(at_, i.text.size(), fmt::format("`{}` is an operator of plans", i.text),
+               "programs have + - * / % ^, comparisons, and, or, not");
     }
     return nullptr;
   }
 
   void count(size_t at) {
-    if (++nodes_ > largest) refuse(at, 1, fmt::format("an expression of more than {} terms", largest), "name parts of it");
+    if (++nodes_ > largest)
+      refuse(at, 1, fmt::format("an expression of more than {} terms", largest), "name parts of it");
   }
 
   // Left-associative operators of at least `loosest`; power and unary operators are the operands' affair.
@@ -82,12 +88,15 @@ class Parser {
     Expr left = operand(loosest);
     bool compared = false;
     for (const Infix* i = next_infix(); i && i->level >= loosest && i->level < level_power; i = next_infix()) {
-      if (i->level == level_compare && compared) refuse(at_, i->text.size(), "comparisons do not chain", "write `a < b and b < c`");
+      if (i->level == level_compare && compared)
+        refuse(at_, i->text.size(), "comparisons do not chain", "write `a < b and b < c`");
       count(at_);
       at_ += i->text.size();
       left = binary(i->op, left, expression(static_cast<Level>(i->level + 1)));
-      if (i->level == level_compare) compared = true;
-      else if (i->level < level_compare) compared = false;
+      if (i->level == level_compare)
+        compared = true;
+      else if (i->level < level_compare)
+        compared = false;
     }
     --depth_;
     return left;
@@ -135,7 +144,8 @@ class Parser {
     if (is_digit(c)) return literal();
     if (starts_word(c)) return word();
     if (at_ >= text_.size()) refuse(text_.size(), 1, "the expression ends too early", "an operand is missing");
-    refuse(at_, 1, fmt::format("`{}` cannot begin an operand", c), c == '.' ? "write 0.5, not .5" : "a name, a number or ( is expected");
+    refuse(at_, 1, fmt::format("`{}` cannot begin an operand", c),
+           c == '.' ? "write 0.5, not .5" : "a name, a number or ( is expected");
   }
 
   // digits [. digits] [e [+-] digits]; whole numbers are integers. Plans have integers only.
@@ -152,22 +162,27 @@ class Parser {
       for (at_ += 2; is_digit(peek());) ++at_;
     }
     const std::string_view digits = text_.substr(begin, at_ - begin);
-    if (starts_word(peek())) refuse(begin, digits.size() + 1, fmt::format("`{}` runs into a name", digits), "write a * between them");
-    if (!whole && syntax_ == Syntax::plan) refuse(begin, digits.size(), fmt::format("{} is not an integer", digits), "plans compute with integers");
+    if (starts_word(peek()))
+      refuse(begin, digits.size() + 1, fmt::format("`{}` runs into a name", digits), "write a * between them");
+    if (!whole && syntax_ == Syntax::plan)
+      refuse(begin, digits.size(), fmt::format("{} is not an integer", digits), "plans compute with integers");
     return whole ? whole_number(digits, begin) : real_number(digits, begin);
   }
 
   Expr whole_number(std::string_view digits, size_t begin) const {
     int64_t value = 0;
     const auto r = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (r.ec != std::errc()) refuse(begin, digits.size(), fmt::format("{} does not fit 64 bits", digits), "write it as a float: 1e20");
+    if (r.ec != std::errc())
+      refuse(begin, digits.size(), fmt::format("{} does not fit 64 bits", digits), "write it as a float: 1e20");
     return integer(value);
   }
 
   Expr real_number(std::string_view digits, size_t begin) const {
     double value = 0;
     const auto r = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (r.ec != std::errc()) refuse(begin, digits.size(), fmt::format("{} is no f64", digits), "f64 goes from 5e-324 to 1.8e308; beyond it is inf");
+    if (r.ec != std::errc())
+      refuse(begin, digits.size(), fmt::format("{} is no f64", digits),
+             "f64 goes from 5e-324 to 1.8e308; beyond it is inf");
     return number(value);
   }
 
@@ -181,7 +196,9 @@ class Parser {
     const size_t begin = at_;
     std::string text = identifier();
     if (syntax_ == Syntax::program && (text == "inf" || text == "nan")) return number(text == "inf" ? HUGE_VAL : NAN);
-    if (reserved(text)) refuse(begin, text.size(), fmt::format("`{}` cannot begin an operand", text), "a name, a number or ( is expected");
+    if (reserved(text))
+      refuse(begin, text.size(), fmt::format("`{}` cannot begin an operand", text),
+             "a name, a number or ( is expected");
     if (peek() == '(') return call(std::move(text), arguments());
     if (peek() == '[') return table(std::move(text), begin);
     return name(std::move(text));
@@ -198,7 +215,9 @@ class Parser {
   }
 
   Expr table(std::string text, size_t begin) {
-    if (syntax_ == Syntax::program) refuse(begin, text.size(), fmt::format("{}[...]: elements of a tensor cannot be named", text), "index(d) gives positions; tables belong to plans");
+    if (syntax_ == Syntax::program)
+      refuse(begin, text.size(), fmt::format("{}[...]: elements of a tensor cannot be named", text),
+             "index(d) gives positions; tables belong to plans");
     std::vector<Expr> args;
     while (peek() == '[' && args.size() < 2) {
       const size_t opened = at_++;

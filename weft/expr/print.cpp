@@ -15,7 +15,7 @@ using namespace syntax;
 struct Piece {
   std::string text;
   Level level = level_atom;
-  bool spaced = false;            // shows a space outside parentheses
+  bool spaced = false;  // shows a space outside parentheses
 };
 
 class Printer {
@@ -63,11 +63,14 @@ class Printer {
   Piece infix(const Node& e) const {
     const Infix& i = *find(e.op);
     if (!in(i, syntax_))
-      throw Error(ErrorKind::internal, fmt::format("`{}` has no text in the syntax of {}", i.text, syntax_ == Syntax::program ? "programs" : "plans"));
+      throw Error(ErrorKind::internal, fmt::format("`{}` has no text in the syntax of {}", i.text,
+                                                   syntax_ == Syntax::program ? "programs" : "plans"));
     const bool power = i.level == level_power, compare = i.level == level_compare;
     const Piece a = within(e.args[0], i.level + (power || compare ? 1 : 0));
     const Piece b = within(e.args[1], power ? level_minus : i.level + 1);
-    const bool tight = syntax_ == Syntax::plan && (i.level == level_sum || (i.level == level_product && e.op != Op::mod)) && !a.spaced && !b.spaced;
+    const bool tight = syntax_ == Syntax::plan &&
+                       (i.level == level_sum || (i.level == level_product && e.op != Op::mod)) && !a.spaced &&
+                       !b.spaced;
     const std::string_view gap = tight ? "" : " ";
     return {fmt::format("{}{}{}{}{}", a.text, gap, i.text, gap, b.text), i.level, !tight};
   }

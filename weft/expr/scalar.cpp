@@ -37,9 +37,11 @@ bool is_compare(Op op) { return op >= Op::lt && op <= Op::ne; }
 int64_t integer_power(const Expr& e, int64_t base, int64_t exponent) {
   int64_t result = 1;
   while (exponent > 0) {
-    if ((exponent & 1) && __builtin_mul_overflow(result, base, &result)) refuse(e, "does not fit 64 bits", "make one side a float");
+    if ((exponent & 1) && __builtin_mul_overflow(result, base, &result))
+      refuse(e, "does not fit 64 bits", "make one side a float");
     exponent >>= 1;
-    if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) refuse(e, "does not fit 64 bits", "make one side a float");
+    if (exponent > 0 && __builtin_mul_overflow(base, base, &base))
+      refuse(e, "does not fit 64 bits", "make one side a float");
   }
   return result;
 }
@@ -56,7 +58,8 @@ ScalarValue integer_infix(const Expr& e, int64_t a, int64_t b) {
       if (b == 0) refuse(e, "division by zero", "guard it: select(b == 0, 0, a / b)");
       result = e->op == Op::div ? integers::floor_div(a, b) : integers::floor_mod(a, b);
       break;
-    case Op::pow: return b < 0 ? real(scalar_power(static_cast<double>(a), static_cast<double>(b))) : whole(integer_power(e, a, b));
+    case Op::pow:
+      return b < 0 ? real(scalar_power(static_cast<double>(a), static_cast<double>(b))) : whole(integer_power(e, a, b));
     case Op::bit_and: result = a & b; break;
     case Op::bit_or: result = a | b; break;
     case Op::bit_xor: result = a ^ b; break;
@@ -110,12 +113,14 @@ class Evaluator {
   ScalarValue infix(const Expr& e) const {
     const ScalarValue a = value(e->args[0]), b = value(e->args[1]);
     const bool integers = a.is_integer && b.is_integer;
-    if (is_compare(e->op)) return whole(integers ? compare(e->op, a.integer, b.integer) : compare(e->op, a.as_f64(), b.as_f64()));
+    if (is_compare(e->op))
+      return whole(integers ? compare(e->op, a.integer, b.integer) : compare(e->op, a.as_f64(), b.as_f64()));
     return integers ? integer_infix(e, a.integer, b.integer) : float_infix(e, a.as_f64(), b.as_f64());
   }
 
   ScalarValue function(const Expr& e) const {
-    if ((e->name == "select" || e->name == "sel") && e->args.size() == 3) return value(e->args[is_true(value(e->args[0])) ? 1 : 2]);
+    if ((e->name == "select" || e->name == "sel") && e->args.size() == 3)
+      return value(e->args[is_true(value(e->args[0])) ? 1 : 2]);
     std::vector<ScalarValue> a;
     for (const Expr& arg : e->args) a.push_back(value(arg));
     if (a.size() == 1) {
@@ -124,7 +129,8 @@ class Evaluator {
     const bool integers = !a.empty() && a[0].is_integer && (a.size() < 2 || a[1].is_integer);
     if (a.size() == 2 && integers && e->name == "min") return whole(std::min(a[0].integer, a[1].integer));
     if (a.size() == 2 && integers && e->name == "max") return whole(std::max(a[0].integer, a[1].integer));
-    if (a.size() == 1 && integers && e->name == "abs") return whole(a[0].integer < 0 ? integers::wrap_sub(0, a[0].integer) : a[0].integer);
+    if (a.size() == 1 && integers && e->name == "abs")
+      return whole(a[0].integer < 0 ? integers::wrap_sub(0, a[0].integer) : a[0].integer);
     if (a.size() == 1 && integers && e->name == "relu") return whole(std::max<int64_t>(a[0].integer, 0));
     if (a.size() == 1 && integers && e->name == "log2c") return whole(integers::log2c(a[0].integer));
     if (a.size() == 1 && integers && e->name == "p2floor") return whole(integers::p2floor(a[0].integer));
@@ -135,14 +141,18 @@ class Evaluator {
     std::vector<double> numbers;
     for (const ScalarValue& v : a) numbers.push_back(v.as_f64());
     const std::optional<double> result = scalar_function(e->name, numbers);
-    if (!result) refuse(e, fmt::format("{} of {} scalars is not a scalar function", e->name, a.size()), "rand and index need elements; see `weft help functions`", "F4");
+    if (!result)
+      refuse(e, fmt::format("{} of {} scalars is not a scalar function", e->name, a.size()),
+             "rand and index need elements; sqrt exp log ... min max select and casts work on scalars", "F4");
     return real(*result);
   }
 
   static ScalarValue cast(Dtype dtype, const ScalarValue& v) {
     alignas(16) unsigned char memory[16] = {};
-    if (v.is_integer) store_i64(dtype, memory, v.integer);
-    else store_f64(dtype, memory, v.number);
+    if (v.is_integer)
+      store_i64(dtype, memory, v.integer);
+    else
+      store_f64(dtype, memory, v.number);
     return is_float(dtype) ? real(load_f64(dtype, memory)) : whole(load_i64(dtype, memory));
   }
 

@@ -28,49 +28,66 @@ std::string integer_literal(Dtype dtype, const void* memory) {
   const int64_t v = load_i64(dtype, memory);
   if (dtype == Dtype::u64) return fmt::format("uint64_t{{{}u}}", static_cast<uint64_t>(v));
   if (v == INT64_MIN) return "INT64_MIN";
-  return dtype == Dtype::i32 ? fmt::format("{}", v == INT32_MIN ? "INT32_MIN" : fmt::format("{}", v)) : fmt::format("{}{{{}}}", c_type(dtype), v);
+  return dtype == Dtype::i32 ? fmt::format("{}", v == INT32_MIN ? "INT32_MIN" : fmt::format("{}", v))
+                             : fmt::format("{}{{{}}}", c_type(dtype), v);
 }
 
 // A constant in the dtype of its register, exactly.
 std::string literal(const ScalarValue& v, Dtype dtype) {
   alignas(16) unsigned char memory[16];
-  if (v.is_integer) store_i64(dtype, memory, v.integer);
-  else store_f64(dtype, memory, v.number);
+  if (v.is_integer)
+    store_i64(dtype, memory, v.integer);
+  else
+    store_f64(dtype, memory, v.number);
   if (dtype == Dtype::boolean) return load_i64(dtype, memory) ? "true" : "false";
   if (!is_float(dtype)) return integer_literal(dtype, memory);
   const double value = load_f64(dtype, memory);
   if (std::isfinite(value)) return decimal(value, dtype);
-  const std::string special = std::isnan(value) ? "wm::not_a_number()" : value < 0 ? "-wm::infinity()" : "wm::infinity()";
+  const std::string special = std::isnan(value) ? "wm::not_a_number()"
+                              : value < 0       ? "-wm::infinity()"
+                                                : "wm::infinity()";
   return dtype == Dtype::f32 ? fmt::format("static_cast<float>({})", special) : special;
 }
 
 // Precedence in C++, loosest first; && and || stand in parentheses of their own for the compiler's warnings.
 enum Level { level_or, level_and, level_equal, level_order, level_sum, level_product, level_unary, level_atom };
-struct Piece { std::string text; Level level = level_atom; };
+struct Piece {
+  std::string text;
+  Level level = level_atom;
+};
 
-struct Sign { Code code; const char* text; Level level; const char* integer; };
-constexpr Sign signs[] = {
-    {Code::add, "+", level_sum, "add"},    {Code::sub, "-", level_sum, "sub"},         {Code::mul, "*", level_product, "mul"},
-    {Code::div, "/", level_product, "floor_div"}, {Code::mod, "%", level_product, "floor_mod"}, {Code::lt, "<", level_order, nullptr},
-    {Code::gt, ">", level_order, nullptr}, {Code::le, "<=", level_order, nullptr},     {Code::ge, ">=", level_order, nullptr},
-    {Code::eq, "==", level_equal, nullptr}, {Code::ne, "!=", level_equal, nullptr},    {Code::and_, "&&", level_and, nullptr},
-    {Code::or_, "||", level_or, nullptr}};
+struct Sign {
+  Code code;
+  const char* text;
+  Level level;
+  const char* integer;
+};
+constexpr Sign signs[] = {{Code::add, "+", level_sum, "add"},           {Code::sub, "-", level_sum, "sub"},
+                          {Code::mul, "*", level_product, "mul"},       {Code::div, "/", level_product, "floor_div"},
+                          {Code::mod, "%", level_product, "floor_mod"}, {Code::lt, "<", level_order, nullptr},
+                          {Code::gt, ">", level_order, nullptr},        {Code::le, "<=", level_order, nullptr},
+                          {Code::ge, ">=", level_order, nullptr},       {Code::eq, "==", level_equal, nullptr},
+                          {Code::ne, "!=", level_equal, nullptr},       {Code::and_, "&&", level_and, nullptr},
+                          {Code::or_, "||", level_or, nullptr}};
 
 class Printer {
  public:
   explicit Printer(const TypedBody& body) : body_(body) {
     for (size_t i = 0; i < body.values.size(); ++i) names_.push_back(unique(body.values[i].name));
     int next = 0;
-    for (const HoistedValue& h : body.hoisted) hoisted_.push_back(h.literal ? literal(h.constant, h.dtype) : fmt::format("h{}", next++));
+    for (const HoistedValue& h : body.hoisted)
+      hoisted_.push_back(h.literal ? literal(h.constant, h.dtype) : fmt::format("h{}", next++));
   }
 
   BodySource print() const {
     BodySource out;
     for (size_t i = 0; i < body_.hoisted.size(); ++i)
-      if (!body_.hoisted[i].literal) out.hoisted.push_back({hoisted_[i], body_.hoisted[i].value, body_.hoisted[i].dtype});
+      if (!body_.hoisted[i].literal)
+        out.hoisted.push_back({hoisted_[i], body_.hoisted[i].value, body_.hoisted[i].dtype});
     for (size_t i = body_.inputs; i < body_.values.size(); ++i) {
       const auto& v = body_.values[i];
-      out.lines.push_back(fmt::format("const {} {} = {};", c_type(compute_dtype(v.dtype)), names_[i], piece(*v.term).text));
+      out.lines.push_back(
+          fmt::format("const {} {} = {};", c_type(compute_dtype(v.dtype)), names_[i], piece(*v.term).text));
     }
     for (int o : body_.outputs) out.outputs.push_back(names_[static_cast<size_t>(o)]);
     return out;
@@ -100,14 +117,20 @@ class Printer {
     switch (t.code) {
       case Code::hoisted: return leaf(hoisted_[static_cast<size_t>(t.index)]);
       case Code::value: return {names_[static_cast<size_t>(t.index)]};
-      case Code::neg: return is_float(t.dtype) ? Piece{fmt::format("-{}", within(*t.args[0], level_atom)), level_unary} : call("wm::neg", t);
+      case Code::neg:
+        return is_float(t.dtype) ? Piece{fmt::format("-{}", within(*t.args[0], level_atom)), level_unary}
+                                 : call("wm::neg", t);
       case Code::not_: return {fmt::format("!{}", within(*t.args[0], level_atom)), level_unary};
       case Code::square: return square(t);
       case Code::convert: return {convert(t.args[0]->dtype, t.dtype, piece(*t.args[0]).text)};
-      case Code::round: return {fmt::format("wm::round_{}({})", weft::name(t.narrow), widest(t.args[0]->dtype, piece(*t.args[0]).text))};
+      case Code::round:
+        return {
+            fmt::format("wm::round_{}({})", weft::name(t.narrow), widest(t.args[0]->dtype, piece(*t.args[0]).text))};
       case Code::uniform: return uniform(t);
       case Code::position: return {"static_cast<int64_t>(pos)"};
-      case Code::position_of: return {fmt::format("wm::floor_mod(wm::floor_div(static_cast<int64_t>(pos), {}), {})", piece(*t.args[0]).text, piece(*t.args[1]).text)};
+      case Code::position_of:
+        return {fmt::format("wm::floor_mod(wm::floor_div(static_cast<int64_t>(pos), {}), {})", piece(*t.args[0]).text,
+                            piece(*t.args[1]).text)};
       case Code::abs: return call(is_float(t.dtype) ? "wm::abs" : "wm::int_abs", t);
       case Code::pow: return call(is_float(t.dtype) ? "wm::pow" : "wm::int_pow", t);
       default: break;
@@ -124,7 +147,11 @@ class Printer {
       if (s.integer && !is_float(t.dtype)) return call(fmt::format("wm::{}", s.integer), t);
       const bool logical = s.level <= level_and, compare = s.level == level_order || s.level == level_equal;
       const int left = logical ? level_unary : compare ? level_sum : s.level;
-      return {fmt::format("{} {} {}", within(*t.args[0], left), s.text, within(*t.args[1], logical ? level_unary : compare ? level_sum : s.level + 1)), s.level};
+      return {fmt::format("{} {} {}", within(*t.args[0], left), s.text,
+                          within(*t.args[1], logical   ? level_unary
+                                             : compare ? level_sum
+                                                       : s.level + 1)),
+              s.level};
     }
     internal_failure(__FILE__, __LINE__, "an operation has a text", fmt::format("{}", static_cast<int>(t.code)));
   }
@@ -140,11 +167,14 @@ class Printer {
   }
 
   Piece uniform(const Term& t) const {
-    return {fmt::format("wm::uniform(static_cast<uint64_t>({}), static_cast<uint32_t>({}), static_cast<uint64_t>(pos))", piece(*t.args[0]).text, piece(*t.args[1]).text)};
+    return {fmt::format("wm::uniform(static_cast<uint64_t>({}), static_cast<uint32_t>({}), static_cast<uint64_t>(pos))",
+                        piece(*t.args[0]).text, piece(*t.args[1]).text)};
   }
 
   static std::string convert(Dtype from, Dtype to, const std::string& text) {
-    if (to == Dtype::boolean) return fmt::format("static_cast<bool>({} != 0)", text.find(' ') == std::string::npos ? text : fmt::format("({})", text));
+    if (to == Dtype::boolean)
+      return fmt::format("static_cast<bool>({} != 0)",
+                         text.find(' ') == std::string::npos ? text : fmt::format("({})", text));
     if (is_float(from) && to == Dtype::u64) return fmt::format("wm::to_u64({})", text);
     if (is_float(from) && !is_float(to)) return fmt::format("static_cast<{}>(wm::to_i64({}))", c_type(to), text);
     return fmt::format("static_cast<{}>({})", c_type(to), text);
@@ -171,7 +201,7 @@ int64_t flops_of(const Term& t) {
     case Code::convert:
     case Code::round:
     case Code::position: return total;
-    case Code::uniform: return total + 60;                       // ten rounds of six integer operations
+    case Code::uniform: return total + 60;  // ten rounds of six integer operations
     case Code::position_of: return total + 2;
     default: break;
   }

@@ -11,8 +11,10 @@ namespace {
 using Found = std::optional<Dtype>;
 
 constexpr std::pair<Code, const char*> function_codes[] = {
-    {Code::abs, "abs"},   {Code::min, "min"}, {Code::max, "max"},   {Code::relu, "relu"},       {Code::select, "select"}, {Code::sqrt, "sqrt"}, {Code::rsqrt, "rsqrt"},
-    {Code::exp, "exp"},   {Code::log, "log"}, {Code::tanh, "tanh"}, {Code::sigmoid, "sigmoid"}, {Code::silu, "silu"},     {Code::gelu, "gelu"}, {Code::pow, "pow"}};
+    {Code::abs, "abs"},       {Code::min, "min"},   {Code::max, "max"},         {Code::relu, "relu"},
+    {Code::select, "select"}, {Code::sqrt, "sqrt"}, {Code::rsqrt, "rsqrt"},     {Code::exp, "exp"},
+    {Code::log, "log"},       {Code::tanh, "tanh"}, {Code::sigmoid, "sigmoid"}, {Code::silu, "silu"},
+    {Code::gelu, "gelu"},     {Code::pow, "pow"}};
 
 Code code_of(Op op) {
   switch (op) {
@@ -32,7 +34,8 @@ Code code_of(Op op) {
     case Op::and_: return Code::and_;
     case Op::or_: return Code::or_;
     case Op::not_: return Code::not_;
-    default: internal_failure(__FILE__, __LINE__, "operator of programs", fmt::format("operator {}", static_cast<int>(op)));
+    default:
+      internal_failure(__FILE__, __LINE__, "operator of programs", fmt::format("operator {}", static_cast<int>(op)));
   }
 }
 
@@ -66,7 +69,9 @@ class Typing {
   void assign(const Assignment& a) {
     const Found found = strong(a.value);
     if (found && *found != a.dtype)
-      throw Error(ErrorKind::user, fmt::format("{} is {}, what it is given is {}", a.name, weft::name(a.dtype), weft::name(*found)), fmt::format("cast it: {}(...)", weft::name(a.dtype)), "D1");
+      throw Error(ErrorKind::user,
+                  fmt::format("{} is {}, what it is given is {}", a.name, weft::name(a.dtype), weft::name(*found)),
+                  fmt::format("cast it: {}(...)", weft::name(a.dtype)), "D1");
     TermPtr term = lower(a.value, compute_dtype(a.dtype));
     if (is_narrow(a.dtype) && !is_rounded(*term, a.dtype)) term = make(Code::round, Dtype::f32, {term}, 0, a.dtype);
     define(a.name, a.dtype, term);
@@ -78,11 +83,15 @@ class Typing {
   }
 
   Found type_of(const std::string& name) const {
-    if (const auto it = values_.find(name); it != values_.end()) return out_.values[static_cast<size_t>(it->second)].dtype;
-    if (!scalars_.count(name)) throw Error(ErrorKind::user, fmt::format("{} is not defined", name), "declare it before its use", "F3");
+    if (const auto it = values_.find(name); it != values_.end())
+      return out_.values[static_cast<size_t>(it->second)].dtype;
+    if (!scalars_.count(name))
+      throw Error(ErrorKind::user, fmt::format("{} is not defined", name), "declare it before its use", "F3");
     return std::nullopt;
   }
-  Found strong(const Expr& e) const { return infer_dtype(e, [&](const std::string& n) { return type_of(n); }); }
+  Found strong(const Expr& e) const {
+    return infer_dtype(e, [&](const std::string& n) { return type_of(n); });
+  }
 
   bool scalar_only(const Expr& e) const {
     bool only = true;
@@ -93,13 +102,16 @@ class Typing {
     return only;
   }
 
-  // A weak expression by itself, such as `index() < 5` or `rand(s, 1) < p`: i64 while all is integer, else f64, in which
-  // a random number and the bound it is compared with are exact.
+  // A weak expression by itself, such as `index() < 5` or `rand(s, 1) < p`: i64 while all is integer, else f64,
+  // in which a random number and the bound it is compared with are exact.
   Dtype weak_dtype(const Expr& e) const {
     bool integer = true;
     visit(e, [&](const Node& n) {
-      integer &= n.op != Op::number && !(n.op == Op::call && (n.name == "rand" || (find_function(n.name) && find_function(n.name)->float_only)));
-      if (const auto s = scalars_.find(n.name); n.op == Op::name && s != scalars_.end()) integer &= is_integer(s->second);
+      integer &=
+          n.op != Op::number &&
+          !(n.op == Op::call && (n.name == "rand" || (find_function(n.name) && find_function(n.name)->float_only)));
+      if (const auto s = scalars_.find(n.name); n.op == Op::name && s != scalars_.end())
+        integer &= is_integer(s->second);
     });
     return integer ? Dtype::i64 : Dtype::f64;
   }
@@ -114,7 +126,8 @@ class Typing {
 
   TermPtr hoist(const Expr& e, Dtype dtype) {
     for (size_t i = 0; i < out_.hoisted.size(); ++i)
-      if (out_.hoisted[i].dtype == dtype && equal(out_.hoisted[i].value, e)) return make(Code::hoisted, dtype, {}, static_cast<int>(i));
+      if (out_.hoisted[i].dtype == dtype && equal(out_.hoisted[i].value, e))
+        return make(Code::hoisted, dtype, {}, static_cast<int>(i));
     HoistedValue h{e, dtype, names(e).empty(), {}};
     if (h.literal) h.constant = evaluate_scalar(e, [](const std::string&) { return ScalarValue{}; });
     out_.hoisted.push_back(std::move(h));
@@ -142,7 +155,8 @@ class Typing {
       case Op::not_: return exact(make(code_of(e->op), Dtype::boolean, all(e->args, Dtype::boolean)), wanted);
       case Op::call: return call(e, wanted);
       case Op::pow:
-        if (e->args[1]->op == Op::integer && e->args[1]->integer == 2) return make(Code::square, wanted, {lower(e->args[0], wanted)});
+        if (e->args[1]->op == Op::integer && e->args[1]->integer == 2)
+          return make(Code::square, wanted, {lower(e->args[0], wanted)});
         [[fallthrough]];
       default: return make(code_of(e->op), wanted, all(e->args, wanted));
     }
@@ -163,7 +177,9 @@ class Typing {
     if (e->name == "rand") return convert(make(Code::uniform, Dtype::f32, all(e->args, Dtype::i64)), wanted);
     if (e->name == "index") return index(e, wanted);
     if (const auto dtype = parse_dtype(e->name)) return exact(cast(e->args[0], *dtype), wanted);
-    if (e->name == "select") return make(Code::select, wanted, {lower(e->args[0], Dtype::boolean), lower(e->args[1], wanted), lower(e->args[2], wanted)});
+    if (e->name == "select")
+      return make(Code::select, wanted,
+                  {lower(e->args[0], Dtype::boolean), lower(e->args[1], wanted), lower(e->args[2], wanted)});
     for (const auto& [code, text] : function_codes)
       if (e->name == text) return make(code, wanted, all(e->args, wanted));
     internal_failure(__FILE__, __LINE__, "a function of the table has a code", e->name);
@@ -171,9 +187,12 @@ class Typing {
 
   TermPtr index(const Expr& e, Dtype wanted) {
     if (e->args.size() == 1)
-      throw Error(ErrorKind::unsupported, fmt::format("{}: a body knows only positions, not shapes", print(e, Syntax::program)),
-                  "lowering writes index(inner, extent), the sizes behind and of dimension d, or index() for the position itself");
-    return convert(make(e->args.empty() ? Code::position : Code::position_of, Dtype::i64, all(e->args, Dtype::i64)), wanted);
+      throw Error(ErrorKind::unsupported,
+                  fmt::format("{}: a body knows only positions, not shapes", print(e, Syntax::program)),
+                  "lowering writes index(inner, extent), the sizes behind and of dimension d, or index() for the "
+                  "position itself");
+    return convert(make(e->args.empty() ? Code::position : Code::position_of, Dtype::i64, all(e->args, Dtype::i64)),
+                   wanted);
   }
 
   TermPtr cast(const Expr& e, Dtype to) {

@@ -20,8 +20,10 @@ struct Narrow {
   int bits, exponent_bits, mantissa_bits;
   bool infinity;
 };
-const Narrow narrow_types[] = {{Dtype::f16, 16, 5, 10, true}, {Dtype::bf16, 16, 8, 7, true},
-                               {Dtype::f8e4m3, 8, 4, 3, false}, {Dtype::f8e5m2, 8, 5, 2, true}};
+const Narrow narrow_types[] = {{Dtype::f16, 16, 5, 10, true},
+                               {Dtype::bf16, 16, 8, 7, true},
+                               {Dtype::f8e4m3, 8, 4, 3, false},
+                               {Dtype::f8e5m2, 8, 5, 2, true}};
 
 double load(const Narrow& t, uint32_t bits) { return load_f64(t.dtype, &bits); }
 uint32_t store(const Narrow& t, double value) {
@@ -79,7 +81,7 @@ TEST(Dtype, OverflowIsInfinityOrNan) {
   EXPECT_EQ(f32_to_f16(65520.0f), 0x7c00);
   EXPECT_EQ(f32_to_f16(-1e30f), 0xfc00);
   EXPECT_EQ(f32_to_bf16(3.4028235e38f), 0x7f80);
-  EXPECT_EQ(f32_to_f8e4m3(464.0f), 0x7e);          // the tie goes to 448, whose mantissa is even
+  EXPECT_EQ(f32_to_f8e4m3(464.0f), 0x7e);  // the tie goes to 448, whose mantissa is even
   EXPECT_EQ(f32_to_f8e4m3(464.1f), 0x7f);
   EXPECT_EQ(f32_to_f8e4m3(-INFINITY), 0xff);
   EXPECT_EQ(f32_to_f8e5m2(61439.0f), 0x7b);
@@ -94,8 +96,10 @@ TEST(Dtype, F32ConversionsAgreeWithTheF64Ones) {
     const float value = std::bit_cast<float>(static_cast<uint32_t>(random()));
     for (const Narrow& t : narrow_types) {
       const uint32_t wide = store(t, value);
-      const uint32_t direct = t.dtype == Dtype::f16 ? f32_to_f16(value) : t.dtype == Dtype::bf16 ? f32_to_bf16(value)
-                            : t.dtype == Dtype::f8e4m3 ? f32_to_f8e4m3(value) : f32_to_f8e5m2(value);
+      const uint32_t direct = t.dtype == Dtype::f16      ? f32_to_f16(value)
+                              : t.dtype == Dtype::bf16   ? f32_to_bf16(value)
+                              : t.dtype == Dtype::f8e4m3 ? f32_to_f8e4m3(value)
+                                                         : f32_to_f8e5m2(value);
       ASSERT_EQ(direct, wide) << value << " " << name(t.dtype);
     }
   }
@@ -106,7 +110,7 @@ TEST(Dtype, RoundsOnceFromF64AndI64) {
   const Narrow f16 = narrow_types[0];
   EXPECT_EQ(store(f16, 1 + 0x1p-11 + 0x1p-40), 0x3c01u);
   uint16_t bits = 0;
-  const int64_t wide = (int64_t{1} << 62) + (int64_t{1} << 54) + 1;      // bf16: middle plus one
+  const int64_t wide = (int64_t{1} << 62) + (int64_t{1} << 54) + 1;  // bf16: middle plus one
   store_i64(Dtype::bf16, &bits, wide);
   EXPECT_EQ(bf16_to_f32(bits), std::ldexp(129.0f, 55));
   store_i64(Dtype::bf16, &bits, -wide);
@@ -132,7 +136,8 @@ TEST(Dtype, IntegersWrapAndFloatsTruncate) {
   store_f64(Dtype::u64, &big, -1.0);
   EXPECT_EQ(big, ~uint64_t{0});
   int64_t wide = 0;
-  for (auto [value, expected] : {std::pair<double, int64_t>{NAN, 0}, {INFINITY, INT64_MAX}, {-1e300, INT64_MIN}, {-2.9, -2}}) {
+  for (auto [value, expected] :
+       {std::pair<double, int64_t>{NAN, 0}, {INFINITY, INT64_MAX}, {-1e300, INT64_MIN}, {-2.9, -2}}) {
     store_f64(Dtype::i64, &wide, value);
     EXPECT_EQ(wide, expected);
     EXPECT_EQ(load_i64(Dtype::f64, &value), expected);

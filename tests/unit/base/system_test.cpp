@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Variable {                                     // sets an environment variable for one scope
+struct Variable {  // sets an environment variable for one scope
   Variable(const char* name, const char* value) : name_(name) { value ? setenv(name, value, 1) : unsetenv(name); }
   ~Variable() { unsetenv(name_); }
   const char* name_;
@@ -34,7 +34,8 @@ TEST(Error, KindsNamesAndExitCodes) {
   EXPECT_EQ(exit_code(ErrorKind::user), 1);
   EXPECT_EQ(exit_code(ErrorKind::plan), 1);
   EXPECT_EQ(exit_code(ErrorKind::unsupported), 1);
-  for (ErrorKind k : {ErrorKind::agreement, ErrorKind::io, ErrorKind::timeout, ErrorKind::peer}) EXPECT_EQ(exit_code(k), 2);
+  for (ErrorKind k : {ErrorKind::agreement, ErrorKind::io, ErrorKind::timeout, ErrorKind::peer})
+    EXPECT_EQ(exit_code(k), 2);
   EXPECT_EQ(exit_code(ErrorKind::internal), 3);
   EXPECT_EQ(name(ErrorKind::timeout), "timeout");
   EXPECT_STREQ(Error(ErrorKind::user, "m", "r", "L7").what(), "L7: m\n    r");
@@ -68,7 +69,7 @@ TEST(Hash, DistinguishesAndRepeats) {
   EXPECT_NE(hash64("weft"), hash64("weft", 1));
   EXPECT_NE(hash64("weft"), hash64("wefu"));
   EXPECT_EQ(hash_hex("").size(), 32u);
-  EXPECT_EQ(hash_hex(""), "99aa06d3014798d86001c324468d497f");       // XXH3-128 of nothing, from its specification
+  EXPECT_EQ(hash_hex(""), "99aa06d3014798d86001c324468d497f");  // XXH3-128 of nothing, from its specification
 }
 
 TEST(File, WritesWholeAndReadsBack) {
@@ -108,7 +109,8 @@ TEST(File, MemoryAndClock) {
 TEST(Log, LevelsSubsystemsAndFile) {
   const fs::path path = scratch("log");
   {
-    Variable level("WEFT_DEBUG", "info"), only("WEFT_DEBUG_SUBSYS", "plan, ir"), file("WEFT_DEBUG_FILE", (path.string() + "_%p").c_str());
+    Variable level("WEFT_DEBUG", "info"), only("WEFT_DEBUG_SUBSYS", "plan, ir"),
+        file("WEFT_DEBUG_FILE", (path.string() + "_%p").c_str());
     reload_log_settings();
   }
   EXPECT_TRUE(log_enabled(LogLevel::info, "plan"));

@@ -24,7 +24,8 @@ std::string what_of(F f) {
 }  // namespace
 
 TEST(Text, LinesHaveNumbersIndentsAndNoComments) {
-  const auto lines = source_lines("program 1 x   # why\n\n# all comment\n  a = b[#P] #\n    in g f32[T, #P] local\r\nlast");
+  const auto lines =
+      source_lines("program 1 x   # why\n\n# all comment\n  a = b[#P] #\n    in g f32[T, #P] local\r\nlast");
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[0].text, "program 1 x");
   EXPECT_EQ(lines[1].number, 4);
@@ -46,7 +47,8 @@ TEST(Text, ErrorsShowLineCaretAndRemedy) {
   EXPECT_EQ(what_of([&] { fail_at(ErrorKind::user, line, "zz", "L7", "zz is a pending sum", "finish it first"); }),
             "19:5: L7: zz is a pending sum\n    y = zz + 1.0\n        ^^\n    finish it first");
   const SourceLine inner{3, 4, "y = xx + x"};
-  EXPECT_EQ(what_of([&] { fail_at(ErrorKind::plan, inner, "x", "V1", "x"); }), "3:14: V1: x\n    y = xx + x\n             ^");
+  EXPECT_EQ(what_of([&] { fail_at(ErrorKind::plan, inner, "x", "V1", "x"); }),
+            "3:14: V1: x\n    y = xx + x\n             ^");
   EXPECT_EQ(what_of([&] { fail_at(ErrorKind::user, {2, 0, "x.s x"}, "x", "", "m"); }), "2:5: m\n    x.s x\n        ^");
   try {
     fail_at(ErrorKind::user, line, "zz", "L7", "m", "r");

@@ -19,8 +19,12 @@ namespace {
 Expr e(const std::string& text) { return parse(text, Syntax::program); }
 
 std::optional<Dtype> dtype(const std::string& text) {
-  static const std::map<std::string, Dtype> types = {{"x", Dtype::f32}, {"y", Dtype::f32}, {"h", Dtype::f16}, {"i", Dtype::i32}, {"c", Dtype::u8}, {"b", Dtype::boolean}};
-  return infer_dtype(e(text), [&](const std::string& n) { const auto it = types.find(n); return it == types.end() ? std::nullopt : std::optional(it->second); });
+  static const std::map<std::string, Dtype> types = {{"x", Dtype::f32}, {"y", Dtype::f32}, {"h", Dtype::f16},
+                                                     {"i", Dtype::i32}, {"c", Dtype::u8},  {"b", Dtype::boolean}};
+  return infer_dtype(e(text), [&](const std::string& n) {
+    const auto it = types.find(n);
+    return it == types.end() ? std::nullopt : std::optional(it->second);
+  });
 }
 
 std::string rule(const std::string& text) {
@@ -43,7 +47,8 @@ Body body_of(const std::string& text, Dtype in, Dtype out) {
   return b;
 }
 
-double run_one(const std::string& text, Dtype in, double x, Dtype out, double s = 0, int64_t k = 0, int64_t position = 0) {
+double run_one(const std::string& text, Dtype in, double x, Dtype out, double s = 0, int64_t k = 0,
+               int64_t position = 0) {
   alignas(16) unsigned char from[16], to[16];
   store_f64(in, from, x);
   const ScalarValue scalars[] = {{false, 0, s}, {true, k, 0}};
@@ -74,11 +79,14 @@ TEST(Infer, D1AndD2Accept) {
 }
 
 TEST(Infer, Refuses) {
-  for (const char* text : {"x + h", "x + f16(x)", "f16(lr) * x", "b + b", "-b", "x * (x > 0)", "not x", "x and b", "select(x, y, y)", "select(b, x, h)", "sqrt(i)", "exp(c)", "min(b, b)", "x > h", "x == i"})
+  for (const char* text : {"x + h", "x + f16(x)", "f16(lr) * x", "b + b", "-b", "x * (x > 0)", "not x", "x and b",
+                           "select(x, y, y)", "select(b, x, h)", "sqrt(i)", "exp(c)", "min(b, b)", "x > h", "x == i"})
     EXPECT_EQ(rule(text), "D1") << text;
-  for (const char* text : {"i * 0.5", "c + 300", "c - -1", "rand(seed, 1) * i", "rand(x, 1)", "index(i)"}) EXPECT_EQ(rule(text), "D2") << text;
+  for (const char* text : {"i * 0.5", "c + 300", "c - -1", "rand(seed, 1) * i", "rand(x, 1)", "index(i)"})
+    EXPECT_EQ(rule(text), "D2") << text;
   for (const char* text : {"sum(x)", "foo(x)", "x % y", "f64x2(x)"}) EXPECT_EQ(rule(text), "F4") << text;
-  for (const char* text : {"sqrt(x, y)", "min(x)", "rand(1)", "f16(x, y)", "select(b, x)", "pow(x)"}) EXPECT_EQ(rule(text), "F5") << text;
+  for (const char* text : {"sqrt(x, y)", "min(x)", "rand(1)", "f16(x, y)", "select(b, x)", "pow(x)"})
+    EXPECT_EQ(rule(text), "F5") << text;
   try {
     dtype("x + h");
   } catch (const Error& error) {
@@ -88,22 +96,23 @@ TEST(Infer, Refuses) {
 }
 
 TEST(BodyCode, RefusesWhatIsNotTyped) {
-  EXPECT_THROW(BodyCode(body_of("x + q", Dtype::f32, Dtype::f32)), Error);                 // F3
-  EXPECT_THROW(BodyCode(body_of("f16(x)", Dtype::f32, Dtype::f32)), Error);                // D1
-  EXPECT_THROW(BodyCode(body_of("x + index(0)", Dtype::f32, Dtype::f32)), Error);          // unsupported
+  EXPECT_THROW(BodyCode(body_of("x + q", Dtype::f32, Dtype::f32)), Error);         // F3
+  EXPECT_THROW(BodyCode(body_of("f16(x)", Dtype::f32, Dtype::f32)), Error);        // D1
+  EXPECT_THROW(BodyCode(body_of("x + index(0)", Dtype::f32, Dtype::f32)), Error);  // unsupported
 }
 
 TEST(BodyCode, ScalarsAreComputedWideAndRoundedOnce) {
   const float x = 1.7f;
   EXPECT_EQ(run_one("(1 - s) * x", Dtype::f32, x, Dtype::f32, 0.9), static_cast<float>(1 - 0.9) * x);
   EXPECT_NE(static_cast<float>(1 - 0.9), 1 - 0.9f);
-  EXPECT_EQ(run_one("x / (1 - s ^ k)", Dtype::f32, x, Dtype::f32, 0.999, 3), x / static_cast<float>(1 - std::pow(0.999, 3)));
+  EXPECT_EQ(run_one("x / (1 - s ^ k)", Dtype::f32, x, Dtype::f32, 0.999, 3),
+            x / static_cast<float>(1 - std::pow(0.999, 3)));
   EXPECT_EQ(run_one("x * 16777217", Dtype::f64, 1, Dtype::f64), 16777217.0);
   EXPECT_EQ(run_one("x + k", Dtype::i64, 1, Dtype::i64, 0, int64_t{1} << 40), std::ldexp(1, 40) + 1);
 }
 
 TEST(BodyCode, NamedNarrowValuesAreRoundedAndInnerOnesAreNot) {
-  const double big = 60000;                                             // f16: 60000 + 60000 overflows, f32 does not
+  const double big = 60000;  // f16: 60000 + 60000 overflows, f32 does not
   EXPECT_EQ(run_one("(x + x) / 2", Dtype::f16, big, Dtype::f16), big);
   EXPECT_EQ(run_one("f16(x + x) / 2", Dtype::f16, big, Dtype::f16), INFINITY);
   Body b = body_of("x + x", Dtype::f16, Dtype::f16);
@@ -150,7 +159,9 @@ TEST(BodyCode, MaskBoundsAreNotRounded) {
   for (uint64_t at = 0; at < 2000; ++at) {
     const double u = uniform(3, 1, at);
     for (double bound : {u + 1e-12, u - 1e-12})
-      ASSERT_EQ(run_one("select(rand(k, 1) < s, 1, 0) + 0 * x", Dtype::f32, 1, Dtype::f32, bound, 3, static_cast<int64_t>(at)), u < bound ? 1 : 0);
+      ASSERT_EQ(run_one("select(rand(k, 1) < s, 1, 0) + 0 * x", Dtype::f32, 1, Dtype::f32, bound, 3,
+                        static_cast<int64_t>(at)),
+                u < bound ? 1 : 0);
   }
 }
 
@@ -172,7 +183,9 @@ Body adam() {
   return b;
 }
 
-struct AdamState { float m, v, w; };
+struct AdamState {
+  float m, v, w;
+};
 AdamState adam_by_hand(float a, AdamState s, double lr, int step, int ranks) {
   a = a / static_cast<float>(ranks);
   const float m1 = 0.9f * s.m + static_cast<float>(1 - 0.9) * a;
@@ -187,7 +200,8 @@ AdamState adam_by_hand(float a, AdamState s, double lr, int step, int ranks) {
 TEST(BodyCode, AdamInPlaceAtEveryCount) {
   const BodyCode code(adam());
   constexpr int64_t pad = 16;
-  for (int64_t count : {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65, 127, 129, 130, 511, 512, 513, 1023, 1024, 1025, 1537}) {
+  for (int64_t count :
+       {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65, 127, 129, 130, 511, 512, 513, 1023, 1024, 1025, 1537}) {
     std::vector<float> g, m, v, w, copy;
     std::mt19937 random(static_cast<uint32_t>(count));
     for (int64_t i = 0; i < count + 2 * pad; ++i) {
@@ -195,7 +209,8 @@ TEST(BodyCode, AdamInPlaceAtEveryCount) {
       m.push_back(g.back() * 0.5f), v.push_back(g.back() * g.back()), w.push_back(static_cast<float>(i));
     }
     std::vector<AdamState> before;
-    for (int64_t i = 0; i < count + 2 * pad; ++i) before.push_back({m[static_cast<size_t>(i)], v[static_cast<size_t>(i)], w[static_cast<size_t>(i)]});
+    for (int64_t i = 0; i < count + 2 * pad; ++i)
+      before.push_back({m[static_cast<size_t>(i)], v[static_cast<size_t>(i)], w[static_cast<size_t>(i)]});
     copy.assign(static_cast<size_t>(count + 2 * pad), -7);
     std::vector<uint16_t> half(static_cast<size_t>(count + 2 * pad), 0xdead);
     const ScalarValue scalars[] = {{false, 0, 0.01}, {true, 3, 0}, {true, 4, 0}};
@@ -226,7 +241,9 @@ TEST(BodyCode, BroadcastInputsAndSeveralCodesInTurn) {
       const bool broadcast[] = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
       std::vector<float> x, q, y(static_cast<size_t>(count)), again(static_cast<size_t>(count));
       std::vector<uint16_t> h, z(static_cast<size_t>(count));
-      for (int64_t i = 0; i < count; ++i) x.push_back(static_cast<float>(i) + 0.25f), q.push_back(static_cast<float>(3 * i)), h.push_back(f32_to_bf16(static_cast<float>(i)));
+      for (int64_t i = 0; i < count; ++i)
+        x.push_back(static_cast<float>(i) + 0.25f), q.push_back(static_cast<float>(3 * i)),
+            h.push_back(f32_to_bf16(static_cast<float>(i)));
       const void* inputs[] = {x.data(), h.data(), q.data()};
       void* outputs[] = {y.data(), z.data(), again.data()};
       code.run({}, inputs, broadcast, outputs, count, 0);
@@ -241,7 +258,7 @@ TEST(BodyCode, BroadcastInputsAndSeveralCodesInTurn) {
       const void* adam_inputs[] = {one, one, one, one};
       void* adam_outputs[] = {out, out + 1, out + 2, out + 3, out + 4};
       const ScalarValue scalars[] = {{false, 0, 0.01}, {true, 1, 0}, {true, 1, 0}};
-      other.run(scalars, adam_inputs, nullptr, adam_outputs, 1, 0);      // overwrites this thread's registers
+      other.run(scalars, adam_inputs, nullptr, adam_outputs, 1, 0);  // overwrites this thread's registers
     }
   }
 }
@@ -258,15 +275,19 @@ bool is_tree_scalar(const Expr& x) {
 
 // Rounds after every operation: f32 by way of f64 (which is exact enough for + - * / to round once), integers by 128 bits.
 struct Oracle {
-  Dtype dtype;                                                            // of the tensors
-  std::map<std::string, double> tensors;                                  // floats
+  Dtype dtype;                            // of the tensors
+  std::map<std::string, double> tensors;  // floats
   std::map<std::string, int64_t> integers;
   ScalarValue s, k;
 
-  ScalarValue scalar(const Expr& x) const { return evaluate_scalar(x, [&](const std::string& n) { return n == "s" ? s : k; }); }
+  ScalarValue scalar(const Expr& x) const {
+    return evaluate_scalar(x, [&](const std::string& n) { return n == "s" ? s : k; });
+  }
 
   double real(const Expr& x) const {
-    const auto round = [&](double v) { return compute_dtype(dtype) == Dtype::f32 ? static_cast<double>(static_cast<float>(v)) : v; };
+    const auto round = [&](double v) {
+      return compute_dtype(dtype) == Dtype::f32 ? static_cast<double>(static_cast<float>(v)) : v;
+    };
     if (is_tree_scalar(x)) return round(scalar(x).as_f64());
     if (x->op == Op::name) return tensors.at(x->name);
     if (x->op == Op::neg) return -real(x->args[0]);
@@ -298,7 +319,10 @@ struct Oracle {
   __int128 wide(int64_t v) const { return dtype == Dtype::u64 ? static_cast<__int128>(static_cast<uint64_t>(v)) : v; }
 
   int64_t whole(const Expr& x) const {
-    if (is_tree_scalar(x)) { const ScalarValue v = scalar(x); return wrap(v.is_integer ? v.integer : static_cast<int64_t>(v.number)); }
+    if (is_tree_scalar(x)) {
+      const ScalarValue v = scalar(x);
+      return wrap(v.is_integer ? v.integer : static_cast<int64_t>(v.number));
+    }
     if (x->op == Op::name) return integers.at(x->name);
     if (x->op == Op::call && x->name == "select") return condition(x->args[0]) ? whole(x->args[1]) : whole(x->args[2]);
     if (x->op == Op::call && parse_dtype(x->name)) return whole(x->args[0]);
@@ -308,7 +332,8 @@ struct Oracle {
       case Op::neg: return wrap(-a);
       case Op::add: return wrap(a + b);
       case Op::sub: return wrap(a - b);
-      case Op::mul: return wrap(static_cast<__int128>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b)));
+      case Op::mul:
+        return wrap(static_cast<__int128>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b)));
       case Op::div: return b == 0 ? 0 : wrap((a - m) / b);
       case Op::mod: return wrap(m);
       default: break;
@@ -324,7 +349,14 @@ struct Oracle {
     if (is_float(dtype)) return compare(x->op, real(x->args[0]), real(x->args[1]));
     return compare(x->op, wide(whole(x->args[0])), wide(whole(x->args[1])));
   }
-  static bool compare(Op op, auto a, auto b) { return op == Op::lt ? a < b : op == Op::gt ? a > b : op == Op::le ? a <= b : op == Op::ge ? a >= b : op == Op::eq ? a == b : a != b; }
+  static bool compare(Op op, auto a, auto b) {
+    return op == Op::lt   ? a < b
+           : op == Op::gt ? a > b
+           : op == Op::le ? a <= b
+           : op == Op::ge ? a >= b
+           : op == Op::eq ? a == b
+                          : a != b;
+  }
 };
 
 struct Maker {
@@ -348,7 +380,9 @@ struct Maker {
       case 1: return call("select", {condition(depth - 1), tree(depth - 1), tree(depth - 1)});
       case 2: return call(pick(2) ? "min" : "max", {binary(Op::sub, tree(depth - 1), tensor()), tree(depth - 1)});
       case 3: return call("abs", {binary(Op::mul, tensor(), tree(depth - 1))});
-      case 4: return is_float(dtype) ? call("sqrt", {binary(Op::mul, tensor(), tensor())}) : binary(Op::mod, tree(depth - 1), tensor());
+      case 4:
+        return is_float(dtype) ? call("sqrt", {binary(Op::mul, tensor(), tensor())})
+                               : binary(Op::mod, tree(depth - 1), tensor());
       case 5: return call(std::string(weft::name(dtype)), {binary(Op::add, tensor(), tree(depth - 1))});
       default: return infix(depth);
     }
@@ -357,7 +391,9 @@ struct Maker {
     static constexpr Op ops[] = {Op::add, Op::sub, Op::mul, Op::div};
     const Op op = ops[pick(4)];
     const Expr a = tree(depth - 1);
-    return binary(op, a, binary(Op::add, tensor(), tree(depth - 1)));      // never scalar-only, so that integers do not divide by 0 there
+    return binary(
+        op, a,
+        binary(Op::add, tensor(), tree(depth - 1)));  // never scalar-only, so that integers do not divide by 0 there
   }
   Expr condition(int depth) {
     static constexpr Op ops[] = {Op::lt, Op::gt, Op::le, Op::ge, Op::eq, Op::ne};
@@ -389,9 +425,12 @@ TEST(BodyCode, RandomExpressionsOfEveryDtypeRoundAfterEveryOperation) {
         for (int64_t i = 0; i < count; ++i) {
           const uint64_t bits = make.random() | static_cast<uint64_t>(make.random()) << 32;
           unsigned char* at = memory[k].data() + i * bytes;
-          if (is_float(t) && i % 4) store_f64(t, at, (static_cast<double>(bits % 4096) - 2048) / 64);
-          else if (!is_float(t) && i % 4) store_i64(t, at, static_cast<int64_t>(bits % 7) - (is_signed(t) ? 3 : 0));
-          else std::memcpy(at, &bits, static_cast<size_t>(bytes));
+          if (is_float(t) && i % 4)
+            store_f64(t, at, (static_cast<double>(bits % 4096) - 2048) / 64);
+          else if (!is_float(t) && i % 4)
+            store_i64(t, at, static_cast<int64_t>(bits % 7) - (is_signed(t) ? 3 : 0));
+          else
+            std::memcpy(at, &bits, static_cast<size_t>(bytes));
         }
       const ScalarValue scalars[] = {{false, 0, 0.9}, {true, 6, 0}};
       const void* inputs[] = {memory[0].data(), memory[1].data(), memory[2].data()};
@@ -410,9 +449,11 @@ TEST(BodyCode, RandomExpressionsOfEveryDtypeRoundAfterEveryOperation) {
           store_f64(t, want, oracle.real(value));
           const bool nan = std::isnan(load_f64(t, want));
           ASSERT_TRUE(nan ? std::isnan(load_f64(t, got)) : std::memcmp(want, got, static_cast<size_t>(bytes)) == 0)
-              << weft::name(t) << " seed " << seed << " element " << i << ": " << print(value, Syntax::program) << " gives " << load_f64(t, got) << ", not " << load_f64(t, want);
+              << weft::name(t) << " seed " << seed << " element " << i << ": " << print(value, Syntax::program)
+              << " gives " << load_f64(t, got) << ", not " << load_f64(t, want);
         } else {
-          ASSERT_EQ(load_i64(t, got), oracle.whole(value)) << weft::name(t) << " seed " << seed << " element " << i << ": " << print(value, Syntax::program);
+          ASSERT_EQ(load_i64(t, got), oracle.whole(value))
+              << weft::name(t) << " seed " << seed << " element " << i << ": " << print(value, Syntax::program);
         }
       }
     }

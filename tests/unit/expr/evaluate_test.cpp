@@ -21,17 +21,26 @@ ScalarValue scalar(const std::string& text, const std::map<std::string, ScalarVa
   });
 }
 
-int64_t run(const std::string& text, std::vector<int64_t> values = {0, 0, 0}, const std::map<std::string, Table>& tables = {}) {
-  const IntCode code(parse(text, Syntax::plan), [](const std::string& n) { return n == "r" ? 0 : n == "n" ? 1 : n == "c" ? 2 : n == "k" ? 3 : -1; }, tables);
+int64_t run(const std::string& text, std::vector<int64_t> values = {0, 0, 0},
+            const std::map<std::string, Table>& tables = {}) {
+  const IntCode code(
+      parse(text, Syntax::plan),
+      [](const std::string& n) {
+        return n == "r" ? 0 : n == "n" ? 1 : n == "c" ? 2 : n == "k" ? 3 : -1;
+      },
+      tables);
   return code.run(values.data());
 }
 
-struct Trouble {};                                       // the oracle's division by zero or negative shift
+struct Trouble {};  // the oracle's division by zero or negative shift
 
 // The meaning of a plan expression, straight from the tree, in 128 bits.
 __int128 meaning(const Node& e, const std::map<std::string, int64_t>& env, const std::map<std::string, Table>& tables) {
   const auto arg = [&](size_t i) { return static_cast<int64_t>(meaning(*e.args[i], env, tables)); };
-  const auto floor_mod = [](__int128 a, __int128 b) { const __int128 m = a % b; return m != 0 && (m < 0) != (b < 0) ? m + b : m; };
+  const auto floor_mod = [](__int128 a, __int128 b) {
+    const __int128 m = a % b;
+    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+  };
   switch (e.op) {
     case Op::integer: return e.integer;
     case Op::name: return e.name == "none" ? none : env.at(e.name);
@@ -51,7 +60,8 @@ __int128 meaning(const Node& e, const std::map<std::string, int64_t>& env, const
   if (a == none || b == none) return none;
   if (e.op == Op::index) {
     const auto& rows = tables.at(e.name).rows;
-    const auto& row = e.args.size() == 1 ? rows[0] : rows[static_cast<size_t>(floor_mod(a, static_cast<int>(rows.size())))];
+    const auto& row =
+        e.args.size() == 1 ? rows[0] : rows[static_cast<size_t>(floor_mod(a, static_cast<int>(rows.size())))];
     return row[static_cast<size_t>(floor_mod(e.args.size() == 1 ? a : b, static_cast<int>(row.size())))];
   }
   switch (e.op) {
@@ -59,13 +69,21 @@ __int128 meaning(const Node& e, const std::map<std::string, int64_t>& env, const
     case Op::add: return a + b;
     case Op::sub: return a - b;
     case Op::mul: return a * b;
-    case Op::div: if (b == 0) throw Trouble(); return (a - floor_mod(a, b)) / b;
-    case Op::mod: if (b == 0) throw Trouble(); return floor_mod(a, b);
+    case Op::div:
+      if (b == 0) throw Trouble();
+      return (a - floor_mod(a, b)) / b;
+    case Op::mod:
+      if (b == 0) throw Trouble();
+      return floor_mod(a, b);
     case Op::bit_and: return a & b;
     case Op::bit_or: return a | b;
     case Op::bit_xor: return a ^ b;
-    case Op::shl: if (b < 0) throw Trouble(); return b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << static_cast<int>(b));
-    case Op::shr: if (b < 0) throw Trouble(); return a >> (b > 63 ? 63 : static_cast<int>(b));
+    case Op::shl:
+      if (b < 0) throw Trouble();
+      return b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << static_cast<int>(b));
+    case Op::shr:
+      if (b < 0) throw Trouble();
+      return a >> (b > 63 ? 63 : static_cast<int>(b));
     default: break;
   }
   if (e.name == "min") return a < b ? a : b;
@@ -98,7 +116,8 @@ TEST(Scalar, IntegersStayExactAndFloorLikePython) {
 }
 
 TEST(Scalar, FloatsComparisonsFunctionsCasts) {
-  const std::map<std::string, ScalarValue> env = {{"b1", {false, 0, 0.9}}, {"step", {true, 3, 0}}, {"H", {true, 12, 0}}, {"ranks", {true, 4, 0}}};
+  const std::map<std::string, ScalarValue> env = {
+      {"b1", {false, 0, 0.9}}, {"step", {true, 3, 0}}, {"H", {true, 12, 0}}, {"ranks", {true, 4, 0}}};
   EXPECT_NEAR(scalar("1 - b1 ^ step", env).number, 1 - 0.9 * 0.9 * 0.9, 1e-15);
   EXPECT_EQ(scalar("H % ranks == 0", env).integer, 1);
   EXPECT_EQ(scalar("H < 1.5 or not ranks > 3", env).integer, 0);
@@ -139,7 +158,8 @@ TEST(IntCode, NoneIsAValueOfItsOwn) {
 }
 
 TEST(IntCode, TablesWrap) {
-  const std::map<std::string, Table> tables = {{"ring", {{{0, 2, 1, 3}, {3, 1, 2, 0}}}}, {"line", {{{5, 6, 7}}}}, {"empty", {}}};
+  const std::map<std::string, Table> tables = {
+      {"ring", {{{0, 2, 1, 3}, {3, 1, 2, 0}}}}, {"line", {{{5, 6, 7}}}}, {"empty", {}}};
   EXPECT_EQ(run("ring[c][r]", {1, 4, 1}, tables), 1);
   EXPECT_EQ(run("ring[c][r]", {-1, 4, 2}, tables), 3);
   EXPECT_EQ(run("line[r]", {-1, 0, 0}, tables), 7);
@@ -195,7 +215,8 @@ TEST(IntCode, AgreesWithTheTree) {
 
 TEST(Linearity, L7Accepts) {
   const std::vector<std::string> pending = {"p", "q"};
-  for (const char* text : {"p", "p + q", "c * p", "p * c", "p / c", "-p", "f16(p)", "select(c, p, 0)", "select(c > 1, 0.0, p)", "select(c, p, q)", "p - q", "c * (p + d * q)"})
+  for (const char* text : {"p", "p + q", "c * p", "p * c", "p / c", "-p", "f16(p)", "select(c, p, 0)",
+                           "select(c > 1, 0.0, p)", "select(c, p, q)", "p - q", "c * (p + d * q)"})
     EXPECT_EQ(linearity(parse(text, Syntax::program), pending), Linearity::linear) << text;
   EXPECT_EQ(linearity(parse("c * d + 1", Syntax::program), pending), Linearity::absent);
   EXPECT_EQ(linearity(parse("max(p, q)", Syntax::program), pending, "max"), Linearity::linear);
@@ -203,7 +224,9 @@ TEST(Linearity, L7Accepts) {
 
 TEST(Linearity, L7Refuses) {
   const std::vector<std::string> pending = {"p", "q"};
-  for (const char* text : {"p + c", "1 + p", "p * q", "p * p", "c / p", "p / q", "p ^ 2", "sqrt(p)", "select(p > 0, p, 0)", "select(c, p, 1)", "p < q", "p and c", "max(p, q)", "f16(p + c)", "c - (p + 1)"})
+  for (const char* text :
+       {"p + c", "1 + p", "p * q", "p * p", "c / p", "p / q", "p ^ 2", "sqrt(p)", "select(p > 0, p, 0)",
+        "select(c, p, 1)", "p < q", "p and c", "max(p, q)", "f16(p + c)", "c - (p + 1)"})
     EXPECT_EQ(linearity(parse(text, Syntax::program), pending), Linearity::nonlinear) << text;
   EXPECT_EQ(linearity(parse("p + q", Syntax::program), pending, "max"), Linearity::nonlinear);
   EXPECT_EQ(linearity(parse("max(p, c)", Syntax::program), pending, "max"), Linearity::nonlinear);
