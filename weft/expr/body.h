@@ -36,8 +36,8 @@ struct Body {
   std::vector<Assignment> assignments;  // in order; may shadow an input (`a_s = a_s / ranks`)
   std::vector<std::string> outputs;     // names of inputs or assignments, one per output; may repeat
   bool needs_positions = false;         // uses rand or index: the global element index counts
-  // In a body index() is the element's position and index(inner, extent) is position / inner % extent: index(d) of a
-  // program needs a shape, which lowering has and a body has not; index(d) itself is refused (unsupported).
+  // In a body index() is the element's position, and so is index(0), of a value of one dimension (lowering sees to
+  // that); index(inner, extent) is position / inner % extent. index(1) and beyond need a shape and are refused.
 };
 
 // Register code for blocks of elements: the vectorised evaluator. Built once, run for many blocks.

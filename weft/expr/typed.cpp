@@ -185,14 +185,16 @@ class Typing {
     internal_failure(__FILE__, __LINE__, "a function of the table has a code", e->name);
   }
 
+  // Lowering lets index(0) through for values of one dimension only, where it is the position.
   TermPtr index(const Expr& e, Dtype wanted) {
-    if (e->args.size() == 1)
-      throw Error(ErrorKind::unsupported,
-                  fmt::format("{}: a body knows only positions, not shapes", print(e, Syntax::program)),
-                  "lowering writes index(inner, extent), the sizes behind and of dimension d, or index() for the "
-                  "position itself");
-    return convert(make(e->args.empty() ? Code::position : Code::position_of, Dtype::i64, all(e->args, Dtype::i64)),
-                   wanted);
+    const bool flat = e->args.empty() || (e->args.size() == 1 && e->args[0]->op == Op::integer &&
+                                          (e->args[0]->integer == 0 || e->args[0]->integer == -1));
+    if (e->args.size() == 1 && !flat)
+      throw Error(
+          ErrorKind::unsupported, fmt::format("{}: a body knows positions, not shapes", print(e, Syntax::program)),
+          "write index(inner, extent): the sizes behind and of dimension d; or hand the indices in as a tensor");
+    if (flat) return convert(make(Code::position, Dtype::i64), wanted);
+    return convert(make(Code::position_of, Dtype::i64, all(e->args, Dtype::i64)), wanted);
   }
 
   TermPtr cast(const Expr& e, Dtype to) {

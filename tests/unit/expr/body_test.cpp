@@ -98,7 +98,7 @@ TEST(Infer, Refuses) {
 TEST(BodyCode, RefusesWhatIsNotTyped) {
   EXPECT_THROW(BodyCode(body_of("x + q", Dtype::f32, Dtype::f32)), Error);         // F3
   EXPECT_THROW(BodyCode(body_of("f16(x)", Dtype::f32, Dtype::f32)), Error);        // D1
-  EXPECT_THROW(BodyCode(body_of("x + index(0)", Dtype::f32, Dtype::f32)), Error);  // unsupported
+  EXPECT_THROW(BodyCode(body_of("x + index(1)", Dtype::f32, Dtype::f32)), Error);  // unsupported
 }
 
 TEST(BodyCode, ScalarsAreComputedWideAndRoundedOnce) {
@@ -150,6 +150,7 @@ TEST(BodyCode, RandomNumbersDependOnPositionOnly) {
     EXPECT_EQ(run_one("select(rand(k, 4) < s, 1, 0) + 0 * x", Dtype::f64, 1, Dtype::f64, u, 9, at), 0);
     EXPECT_EQ(run_one("select(rand(k, 4) <= s, 1, 0) + 0 * x", Dtype::f64, 1, Dtype::f64, u, 9, at), 1);
     EXPECT_EQ(run_one("index() + x", Dtype::f64, 1, Dtype::f64, 0, 0, at), static_cast<double>(at + 1));
+    EXPECT_EQ(run_one("index(0) + x", Dtype::f64, 1, Dtype::f64, 0, 0, at), static_cast<double>(at + 1));
     EXPECT_EQ(run_one("index(4, 3) + x", Dtype::i64, 0, Dtype::i64, 0, 0, at), static_cast<double>(at / 4 % 3));
   }
 }
