@@ -198,22 +198,20 @@ void Machine::settle(int rank) {            // a launch in which no lane has wor
   }
 }
 
-bool Machine::round(std::vector<int>& order, uint64_t& random) {
+// True if a step was done.
+bool Machine::round(std::vector<int>& order, uint64_t& random, bool may_sleep) {
   bool moved = false;
   if (options_.shuffle)
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next_random(random) % i]);
   for (int lane : order) {
     LaneState& me = at(lanes_, lane);
+    if (!me.busy || (me.sleep > 0 && me.sleep-- > 0)) continue;
     int64_t burst = INT64_MAX;
     if (options_.shuffle) {
       constexpr int64_t bursts[] = {1, 1, 2, 5, 50};
       burst = bursts[next_random(random) % 5];
-      if (me.sleep > 0) {
-        --me.sleep;
-        moved = true;
-        continue;
-      }
-      if (static_cast<double>(next_random(random) >> 11) * 0x1p-53 < options_.delay) me.sleep = static_cast<int>(next_random(random) % 8);
+      const bool sleeps = static_cast<double>(next_random(random) >> 11) * 0x1p-53 < options_.delay;
+      if (sleeps && may_sleep) me.sleep = static_cast<int>(next_random(random) % 8);
     }
     const int launch = me.launch;           // a burst ends with the launch, so that no rank runs far ahead by order alone
     while (burst-- > 0 && me.busy && me.launch == launch && advance(lane)) moved = true;
@@ -227,7 +225,12 @@ bool Machine::run() {
   std::vector<int> order(lanes_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
   uint64_t random = options_.seed;
-  while (round(order, random)) {}
+  const auto asleep = [](const LaneState& lane) { return lane.busy && lane.sleep > 0; };
+  bool moved = true, waiting = true;        // nobody falls asleep while nothing moves, so a deadlock is seen
+  while (moved || waiting) {
+    waiting = std::any_of(lanes_.begin(), lanes_.end(), asleep);
+    moved = round(order, random, moved);
+  }
   return std::none_of(lanes_.begin(), lanes_.end(), [](const LaneState& lane) { return lane.busy; });
 }
 

@@ -37,7 +37,7 @@ struct Assembly {
   int find(int rank, int lane, int channel) const;
   // "rank 2 lane main channel 1 step red(3)"
   std::string describe(int lane, int block, int step) const;
-  std::string describe_step(int lane, int block, int step) const;    // "red(3)" or "step 4" where it has no label
+  std::string describe_step(int lane, int block, int step) const;    // "red(3)", or "4", its number in the lane's text, where it has no label
 };
 Assembly assemble(const Instance& instance);
 
@@ -120,7 +120,7 @@ class Machine {
   void begin(int rank);
   void settle(int rank);
   void settle_all();
-  bool round(std::vector<int>& order, uint64_t& random);
+  bool round(std::vector<int>& order, uint64_t& random, bool may_sleep);
   bool holds(int lane, const Awaited& awaited, Cause& cause) const;
   bool holds_lagging(int lane, const Awaited& awaited, Cause& cause) const;
   const Awaited* first_unmet(int lane) const;

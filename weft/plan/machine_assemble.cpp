@@ -123,7 +123,7 @@ Assembly assemble(const Instance& instance) {
 std::string Assembly::describe_step(int lane, int block, int step) const {
   const AssembledLane& where = lanes[static_cast<size_t>(lane)];
   const FlatStep& flat = where.blocks[static_cast<size_t>(block)].steps[static_cast<size_t>(step)].flat;
-  if (flat.label == FlatStep::no_label) return fmt::format("step {}", flat.source_step + 1);
+  if (flat.label == FlatStep::no_label) return std::to_string(flat.source_step + 1);
   std::string text = instance->label(flat.label);
   for (size_t i = 0; i < flat.index.size(); ++i) text += (i ? "," : "(") + std::to_string(flat.index[i]);
   return flat.index.empty() ? text : text + ")";

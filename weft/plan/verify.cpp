@@ -104,12 +104,12 @@ int64_t verify_ranks(const Plan& plan, int ranks, const VerifyOptions& options, 
   return steps;
 }
 
-// The plan's own parameters, then each integer one that the caller left open at other small values: a step that the
-// default leaves out (`for j in 2..k` with k = 2) is tried where it runs.
+// The parameters as given, then each integer one at other small values: a step that the given values leave out
+// (`for j in 2..k` with k = 2) is tried where it runs.
 std::vector<std::map<Id, std::string>> parameter_choices(const Plan& plan, const std::map<Id, std::string>& given) {
   std::vector<std::map<Id, std::string>> list{given};
   for (const Param& param : plan.params)
-    for (int value = 1; value <= 4 && is_integer(param.value) && !given.contains(param.name); ++value) {
+    for (int value = 1; value <= 4 && is_integer(param.value); ++value) {
       list.push_back(given);
       list.back()[param.name] = std::to_string(value);
     }

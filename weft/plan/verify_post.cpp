@@ -8,15 +8,16 @@
 #include <algorithm>
 #include <map>
 
+#include "weft/plan/instance_impl.h"
+
 namespace weft::plan {
 
 namespace {
 
 template <typename T> auto& at(T& list, int index) { return list[static_cast<size_t>(index)]; }
 
-[[noreturn]] void refuse(const std::string& message, const std::string& remedy) { throw Error(ErrorKind::plan, "post: " + message, remedy, "V1"); }
+[[noreturn]] void refuse_post(const std::string& message, const std::string& remedy) { throw Error(ErrorKind::plan, "post: " + message, remedy, "V1"); }
 
-int64_t wrap(int64_t value, int64_t modulus) { return ((value % modulus) + modulus) % modulus; }
 
 bool parse_integer(const std::string& text, int64_t& value) {
   if (text.empty()) return false;
@@ -33,9 +34,9 @@ bool parse_integer(const std::string& text, int64_t& value) {
 
 // ---- numbers
 PostNumbers::PostNumbers(const Instance& instance) : instance_(&instance) {
-  for (const Param& param : instance.plan().params) {
+  for (const auto& [name, text] : instance.impl().params) {          // with the caller's values
     int64_t value = 0;
-    if (parse_integer(param.value, value)) params_[param.name] = expr::integer(value);
+    if (parse_integer(text, value)) params_[name] = expr::integer(value);
   }
   for (const TableText& table : instance.plan().tables) tables_[table.name] = {table.rows};
 }
@@ -58,7 +59,7 @@ int64_t PostNumbers::operator()(const Expr& e) {
           values[i] = (*scope)[k - 1].second;
           found = true;
         }
-    if (!found) refuse(compiled.names[i] + " is not known in a post", "use n, r, parameters, lets, the part's variable and those of its sums");
+    if (!found) refuse_post(compiled.names[i] + " is not known in a post", "use n, r, parameters, lets, the part's variable and those of its sums");
   }
   return compiled.code.run(values);
 }
@@ -163,13 +164,13 @@ Term PostTerms::leaf(int buffer, int rank, const Coord& coord, int launch) {
   if (text.role == Buffer::Role::state) return run_->before(rank, launch, buffer, coord);
   if (text.role == Buffer::Role::in || text.role == Buffer::Role::inout)
     return run_->subject().terms.input(buffer, text.repl ? -1 : rank, coord, launch);
-  refuse(text.name + " is neither an input nor a state", "write what it holds in terms of inputs and states");
+  refuse_post(text.name + " is neither an input nor a state", "write what it holds in terms of inputs and states");
 }
 
 std::optional<PostTerms::Value> PostTerms::cell(const PostTerm& post, const Context& context) {
   const Instance& instance = run_->subject().instance;
   const int buffer = find_buffer(instance.plan(), post.cell.name);
-  if (buffer < 0) refuse(post.cell.name + " is no buffer", "declare it");
+  if (buffer < 0) refuse_post(post.cell.name + " is no buffer", "declare it");
   const int space = instance.buffer_space(buffer);
   const SpaceShape& shape = run_->spaces()[space];
   const int64_t count = post.cell.parts.count ? numbers_(post.cell.parts.count) : 1;
@@ -183,7 +184,7 @@ std::optional<PostTerms::Value> PostTerms::cell(const PostTerm& post, const Cont
       if (peer == expr::none) return std::nullopt;
       rank = static_cast<int>(wrap(peer, instance.ranks()));
     }
-    if (!rank) refuse(fmt::format("nobody owns part {} of {}", part, post.cell.name), "name the rank: x@q[p]");
+    if (!rank) refuse_post(fmt::format("nobody owns part {} of {}", part, post.cell.name), "name the rank: x@q[p]");
     if (run_->spaces().aligned(space, context.space)) {
       Coord coord = context.coord;
       coord.part = part;
@@ -212,8 +213,8 @@ std::optional<PostTerms::Value> PostTerms::reduce(const PostTerm& post, const Co
   }
   if (list.empty()) return std::nullopt;
   kernel::Reduction reduction = post.reduction;
-  for (const Param& param : run_->subject().instance.plan().params)
-    if (!post.reduction_param.empty() && param.name == post.reduction_param) reduction = kernel::parse_reduction(param.value).value_or(reduction);
+  const auto& params = run_->subject().instance.impl().params;
+  if (const auto named = params.find(post.reduction_param); named != params.end()) reduction = kernel::parse_reduction(named->second).value_or(reduction);
   return Value{run_->subject().terms.fold(reduction, accumulate_dtype(dtype), list), dtype};
 }
 
@@ -248,7 +249,7 @@ std::optional<std::vector<TermOutput>> PostTerms::outputs(const PostTerm& post, 
 std::optional<PostTerms::Value> PostTerms::fold(const PostTerm& post, const Context& context, int kernel, size_t output) {
   const Instance& instance = run_->subject().instance;
   const PostTerm* cell = first_cell(post);
-  if (!cell) refuse("a fold of constants", "give it a buffer");
+  if (!cell) refuse_post("a fold of constants", "give it a buffer");
   const int buffer = find_buffer(instance.plan(), cell->cell.name);
   const int space = instance.buffer_space(buffer);
   const SpaceShape& shape = run_->spaces()[space];
@@ -271,7 +272,7 @@ std::optional<PostTerms::Value> PostTerms::fold(const PostTerm& post, const Cont
 std::optional<PostTerms::Value> PostTerms::apply(const PostTerm& post, const Context& context, size_t output) {
   const Plan& plan = run_->subject().instance.plan();
   const int kernel = find_kernel(plan, post.call.name);
-  if (kernel < 0) refuse(post.call.name + " is no kernel", "write its body into the plan");
+  if (kernel < 0) refuse_post(post.call.name + " is no kernel", "write its body into the plan");
   if (kernel::kind(at(plan.kernels, kernel)) == kernel::Kind::fold) return fold(post, context, kernel, output);
   const auto values = outputs(post, context, kernel);
   if (!values) return std::nullopt;

@@ -231,14 +231,14 @@ Term Terms::normal(Term term, bool any_order, bool hops) {
   return result;
 }
 
-// The term without its cells: what is left is who contributed, and how it was combined.
+// The term without its cells and launches: what is left is who contributed, and how it was combined.
 Term Terms::shape(Term term) {
   if (shape_.size() <= term) shape_.resize(std::max(nodes_.size(), shape_.size() * 2), no_term);
   if (shape_[term] != no_term) return shape_[term];
   const Node node = nodes_[term];
   Term result = term;
   if (node.kind == TermKind::input) {
-    uint64_t key = node.key & ~cell_mask;
+    uint64_t key = node.key & ~cell_mask & ~(uint64_t{0xf} << 40);
     if (instance_->plan().buffers[node.key >> 54].own) key &= ~(uint64_t{0x3ff} << 44);
     result = make(node.kind, node.op, node.dtype, key, {});
   } else if (node.kind == TermKind::position || node.kind == TermKind::bag) {

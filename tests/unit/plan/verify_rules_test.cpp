@@ -22,8 +22,16 @@ void accepts(const std::string& text, const VerifyOptions& options = {}) {
   EXPECT_GT(verdict.steps, 0);
 }
 
+// What the parser sees already (V1) is rejected there.
 void rejects(const std::string& text, const std::string& rule, const std::string& message, const VerifyOptions& options = {}) {
-  const Verdict verdict = judge(text, options);
+  Verdict verdict;
+  try {
+    verdict = judge(text, options);
+  } catch (const Error& error) {
+    EXPECT_EQ(rule, "V1") << error.what();
+    EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    return;
+  }
   ASSERT_FALSE(verdict.ok()) << "accepted, expected " << rule << "\n" << text;
   bool found = false;
   std::string all;
@@ -59,15 +67,15 @@ TEST(VerifyV1, AcceptsKernelsThatFit) {
 TEST(VerifyV1, RejectsTwoValuesWithoutAKernel) { rejects(copy_plan("  loop s:\n    x[0 : n], x[0 : n] -> y[0 : n]\n"), "V1", "no kernel"); }
 TEST(VerifyV1, RejectsAKernelWithTooFewValues) {
   rejects(plan_of("channels 1\n" + copy_space + copy_buffers + copy_post + "kernel add: a, b -> y\n  y = a + b\n", "  loop s:\n    x[0 : n] -> add -> y[0 : n]\n"),
-          "V1", "takes 2 values and gets 1");
+          "V1", "takes 2 values");
 }
 TEST(VerifyV1, RejectsMixedDtypes) {
   rejects(plan_of("channels 1\n" + copy_space + copy_buffers + "buffer h s f16 in\n" + copy_post + "kernel add: a, b -> y\n  y = a + b\n",
-                  "  loop s:\n    x[0 : n], h[0 : n] -> add -> y[0 : n]\n"), "D1", "");
+                  "  loop s:\n    x[0 : n], h[0 : n] -> add -> y[0 : n]\n"), "V1", "meet");
 }
 TEST(VerifyV1, RejectsMoreOutputsThanTargets) {
   rejects(plan_of("channels 1\n" + copy_space + copy_buffers + copy_post + "kernel two: a -> y, z\n  y = a\n  z = a + 1\n", "  loop s:\n    x[0 : n] -> two -> y[0 : n]\n"),
-          "V1", "2 values for 1 targets");
+          "V1", "2 values");
 }
 TEST(VerifyV1, RejectsAPostOfAResult) {
   rejects(with(copy_plan(copy_body), "post y[p] = x[p]", "post y[p] = y[p]"), "V1", "neither an input nor a state");
@@ -167,7 +175,7 @@ TEST(VerifyV7, RejectsAMessageThatNobodyReceives) {
 TEST(VerifyV7, RejectsAMessageOfAnotherIteration) {
   rejects(plan_of("channels 1\nlet next = sel(n > 1, (r+1) % n, none)\nlet prev = sel(n > 1, (r+n-1) % n, none)\nspace s parts n equal\nspace t parts n equal\n"
                   "buffer x s f32 in\nbuffer y t f32 out\nlink main simple slots 64\npost y[p] = x[p]\n",
-                  "  loop s:\n    x[0 : n] -> >next\n  loop t:\n    <prev -> y[0 : n]\n"), "V7", "of a loop over another space");
+                  "  loop s:\n    x[0 : n] -> >next\n  loop t:\n    <prev -> y[0 : n]\n"), "V7", "of a loop over another space", {.ranks = {2}});
 }
 
 // ---- V8 progress
@@ -179,7 +187,7 @@ TEST(VerifyV8, RejectsSendsInOneLoopAndReceivesInTheNext) {
   rejects(with(cases::text("mesh_one_shot_all_reduce"), "    fin:", "  loop s:\n    fin:"), "V8", "");
 }
 TEST(VerifyV8, RejectsStagesWhateverTheSlots) {       // passes with few chunks, would hang with many: rule (b)
-  rejects(with(with(cases::text("mesh_one_shot_all_reduce"), "    fin:", "  loop s:\n    fin:"), "slots 4", "slots 64"), "V8", "with many chunks");
+  rejects(with(with(cases::text("mesh_one_shot_all_reduce"), "    fin:", "  loop s:\n    fin:"), "slots 4", "slots 64"), "V8", "wait for each other's ends in a circle");
 }
 TEST(VerifyV8, NamesWhoWaitsForWhom) {
   const Verdict verdict = judge(with(cases::text("ring_all_reduce"), "slots 4", "slots 2"));
@@ -200,7 +208,7 @@ TEST(VerifyV9, RejectsAStepInEveryChannel) {
   rejects(plan_of("channels 2\nspace k parts 2 fixed\nbuffer x k f32 in\nbuffer y k f32 out\npost y[p] = x[p]\n", "  x[0 : 2] -> y[0 : 2]\n"), "V9", "when c == 0");
 }
 TEST(VerifyV9, RejectsScratchReusedTooEarly) {
-  rejects(with(cases::text("one_shot_private"), "fin@0..n lag 2", "fin@0..n lag 3"), "V9", "");
+  rejects(with(cases::text("matmul_reduce_scatter"), "main.fin lag 2", "main.fin lag 3"), "V9", "");
 }
 
 // ---- V10 defined
@@ -235,7 +243,7 @@ TEST(VerifyV11, FusedAndUnfusedKernelsAreOneTerm) {
   const std::string declarations = "channels 1\n" + copy_space + copy_buffers + "buffer t s f32 scratch\npost y[p] = both(a)(x[p])\n"
       "kernel both(a): x -> y\n  t = a * x + 1\n  y = sqrt(t) / x\nkernel first(a): x -> t\n  t = a * x + 1\nkernel second: t, x -> y\n  y = sqrt(t) / x\n";
   accepts(plan_of(declarations, "  loop s:\n    x[0 : n] -> first(a) -> t[0 : n]\n    t[0 : n], x[0 : n] -> second -> y[0 : n]\n"));
-  rejects(with(plan_of(declarations, "  loop s:\n    x[0 : n] -> first(a) -> t[0 : n]\n    t[0 : n], x[0 : n] -> second -> y[0 : n]\n"), "buffer t s f32", "buffer t s f16"), "D1", "");
+  rejects(with(plan_of(declarations, "  loop s:\n    x[0 : n] -> first(a) -> t[0 : n]\n    t[0 : n], x[0 : n] -> second -> y[0 : n]\n"), "buffer t s f32", "buffer t s f16"), "V1", "meet");
 }
 
 // ---- V12 numbers
@@ -278,7 +286,7 @@ TEST(VerifyV13, RejectsChunksOfAPeersCounts) { rejects(with(given_plan, "after o
 TEST(VerifyV14, AcceptsSmallMessagesOutsideLoops) { accepts(cases::text("barrier_dissemination")); }
 TEST(VerifyV14, RejectsAMessageOfUnknownSize) {
   rejects(plan_of("channels 1\nlet next = sel(n > 1, (r+1) % n, none)\nlet prev = sel(n > 1, (r+n-1) % n, none)\n" + copy_space + copy_buffers +
-                  "link main simple slots 4\npost y[p] = x[p]\n", "  x[r] -> >next\n  <prev -> y[r-1]\n"), "V14", "however large");
+                  "link main simple slots 4\npost y[p] = x[p]\n", "  x[r] -> >next\n  <prev -> y[r-1]\n"), "V14", "however large", {.ranks = {2}});
 }
 TEST(VerifyV14, RejectsALinkWithTooManySlots) { rejects(with(cases::text("ring_all_reduce"), "slots 4", "slots 100000"), "V14", "slots"); }
 
