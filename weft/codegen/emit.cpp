@@ -48,7 +48,7 @@ std::string target_list(const kernel::StepShape& shape) {
   for (const TargetShape& t : shape.targets) {
     const std::string value = shape.kernel.name.empty() ? "x" : shape.kernel.outputs[t.output];
     const char* how = t.store == Store::stream ? " (around the caches)" : t.store == Store::accumulate ? " (into one cell)" : "";
-    all.push_back(fmt::format("{} {}{}", value, name(t.dtype), how));
+    all.push_back(fmt::format("{} {}{}{}", value, t.through ? fmt::format("{} as ", name(*t.through)) : "", name(t.dtype), how));
   }
   return join(all, ", ");
 }

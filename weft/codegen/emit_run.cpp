@@ -49,7 +49,10 @@ bool RunEmitter::reduces() const {
 }
 
 bool RunEmitter::halves() const { return reduces() && shape_.reduced_dtype == Dtype::f16; }
-bool RunEmitter::untouched(const Target& t) const { return step_.is_copy() && t.shape.store != Store::accumulate && value_dtype(t) == t.shape.dtype; }
+
+bool RunEmitter::untouched(const Target& t) const {
+  return step_.is_copy() && t.shape.store != Store::accumulate && value_dtype(t) == t.shape.dtype && t.shape.through.value_or(t.shape.dtype) == t.shape.dtype;
+}
 
 PreludeParts RunEmitter::parts() const {
   PreludeParts parts;
@@ -72,7 +75,7 @@ void RunEmitter::name_sources() {
   }
   for (const SourceShape& other : shape_.others) sources_.push_back({other, names_.take("in_" + input_name(input++)), ""});
   const bool values_needed = reduces() || !step_.is_copy() ||
-                             std::any_of(shape_.targets.begin(), shape_.targets.end(), [](const TargetShape& t) { return t.dtype != Dtype::f16 || t.store == Store::accumulate; });
+                             std::any_of(shape_.targets.begin(), shape_.targets.end(), [](const TargetShape& t) { return t.dtype != Dtype::f16 || t.store == Store::accumulate || t.through; });
   for (Source& s : sources_)
     if (s.shape.dtype == Dtype::f16 && s.shape.alignment == Alignment::aligned && values_needed) s.wide = names_.take("wide_" + s.name.substr(3));
 }
@@ -99,7 +102,7 @@ void RunEmitter::name_targets() {
 std::string RunEmitter::shared_block(const Target& like) const {
   for (const Target& t : targets_)
     if (!t.block.empty() && output_name(t.shape.output) == output_name(like.shape.output) && block_type(t) == block_type(like) &&
-        untouched(t) == untouched(like) && (t.shape.dtype == like.shape.dtype || like.shape.store == Store::accumulate) &&
+        untouched(t) == untouched(like) && t.shape.through == like.shape.through && (t.shape.dtype == like.shape.dtype || like.shape.store == Store::accumulate) &&
         (t.shape.store == Store::accumulate) == (like.shape.store == Store::accumulate))
       return t.block;
   return "";
@@ -255,13 +258,17 @@ void RunEmitter::reduced(const std::string& indent) {
 }
 
 std::string RunEmitter::stored(const Target& t, const std::vector<std::string>& values) const {
-  const Dtype value = value_dtype(t);
+  Dtype value = value_dtype(t);
   if (untouched(t)) {
     if (!reduces()) return memory(sources_[0]);
     if (halves()) return "reduced_bits[i - begin]";
     return value_type(shape_.reduced_dtype) == memory_type(shape_.reduced_dtype) ? "reduced" : "reduced_bits";
   }
-  const std::string x = step_.is_copy() ? values[0] : "out." + output_name(t.shape.output);
+  std::string x = step_.is_copy() ? values[0] : "out." + output_name(t.shape.output);
+  if (t.shape.through) {
+    x = convert_text(value, *t.shape.through, x);
+    value = *t.shape.through;
+  }
   if (t.shape.store == Store::accumulate) return store_text(value, accumulator(t), x);
   return t.shape.dtype == Dtype::f16 ? nearly_f32_text(value, x) : store_text(value, t.shape.dtype, x);
 }

@@ -100,9 +100,15 @@ class Block {
 
   void write(size_t t, int64_t at, int64_t count) {
     const TargetShape& target = shape_.targets[t];
-    const Dtype dtype = step_.typed->values[target.output];
-    if (target.store == Store::accumulate) lanes_[t].add(dtype, outputs_[target.output], count);
-    else convert(dtype, outputs_[target.output], target.dtype, static_cast<char*>(args_.targets[t]) + at * size_bytes(target.dtype), count);
+    Dtype dtype = step_.typed->values[target.output];
+    const void* value = outputs_[target.output];
+    if (target.store == Store::accumulate) return lanes_[t].add(dtype, value, count);
+    if (target.through) {
+      convert(dtype, value, *target.through, scratch_.block(0), count);
+      dtype = *target.through;
+      value = scratch_.block(0);
+    }
+    convert(dtype, value, target.dtype, static_cast<char*>(args_.targets[t]) + at * size_bytes(target.dtype), count);
   }
 
   const Step& step_;

@@ -72,6 +72,7 @@ void check_targets(const TypedStep& step) {
     const bool fold = !step.is_copy() && step.typed.fold_of_output[target.output] >= 0;
     const bool into_cell = target.store == Store::accumulate;
     if (fold && !into_cell) refuse(shape, "a fold's target is written like an element", "write it +q[p]: a fold accumulates into a coarser cell");
+    if (into_cell && target.through) refuse(shape, "an accumulating target rounds on the way", "fold first, round when the cell is read");
     if (!fold && into_cell && !step.is_copy()) refuse(shape, "an accumulating target takes an output that is no fold", "make it a fold: q = sum(...)");
   }
 }
@@ -115,7 +116,8 @@ Dtype accumulate_in(const StepShape& shape) {
 
 std::string StepShape::key() const {
   std::vector<std::string> writes;
-  for (const TargetShape& t : targets) writes.push_back(fmt::format("{}:{}{}", t.output, weft::name(t.dtype), text(t.store)));
+  for (const TargetShape& t : targets)
+    writes.push_back(fmt::format("{}:{}{}{}", t.output, t.through ? fmt::format("{} as ", weft::name(*t.through)) : "", weft::name(t.dtype), text(t.store)));
   const bool reduces = reduced.size() > 1 || (kernel.name.empty() && accumulates(*this));
   return fmt::format("{}({}) as {}; {} -> {}{}{}", reduces ? kernel::name(reduction) : "copy", sources_text(reduced), weft::name(reduced_dtype),
                      sources_text(others), join(writes, ", "), kernel.name.empty() ? "" : "\n", kernel.name.empty() ? "" : print(kernel));

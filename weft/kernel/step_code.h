@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,14 @@ namespace weft::kernel {
 enum class Store : uint8_t { normal, stream, accumulate };
 
 struct SourceShape { Dtype dtype; Alignment alignment = Alignment::aligned; };
-struct TargetShape { Dtype dtype; int output = 0; Store store = Store::normal; };      // output of the kernel; 0 without one
+struct TargetShape {
+  Dtype dtype;
+  int output = 0;                       // of the kernel; 0 without one
+  Store store = Store::normal;
+  // Rounded to this first, then converted to `dtype`: the narrowest wire that takes the same output, so that all ranks
+  // hold the same bits (V12). Not for accumulating targets.
+  std::optional<Dtype> through = std::nullopt;
+};
 
 struct StepShape {
   Reduction reduction = Reduction::sum;

@@ -191,6 +191,20 @@ TEST_F(Agree, Folds) {
   expect_equal(shapes, all_small());
 }
 
+TEST_F(Agree, RoundedToTheWireFirst) {
+  const std::string text = "kernel k(lr): a, w -> w1, w1, w1\n  w1 = w - lr * a";
+  std::vector<StepShape> shapes;
+  for (const Dtype wire : {f16, bf16, f8e4m3})
+    shapes.push_back(with_kernel(text, many(2, f32), f32, many(1, f32),
+                                 {{f32, 0, Store::normal, wire}, {f32, 0, Store::stream, wire}, {wire, 1}, {f16, 2, Store::stream, wire}, {f64, 0}}));
+  StepShape copies = reduce(Reduction::sum, many(2, f16), f16, {{f16, 0, Store::normal, f8e5m2}, {f16}, {f8e5m2}, {f32, 0, Store::normal, f8e5m2}});
+  shapes.push_back(copies);
+  copies.reduced.pop_back();
+  shapes.push_back(copies);
+  shapes.push_back(reduce(Reduction::sum, many(2, i64), i64, {{i64, 0, Store::normal, i8}, {f32, 0, Store::normal, f16}}));
+  expect_equal(shapes, some);
+}
+
 #if defined(__x86_64__)
 TEST_F(Agree, OlderProcessorsGiveTheSameBits) {
   const std::string text = "kernel k(lr): a, w -> w1, w1, q\n  w1 = w - f16(lr) * tanh(a)\n  q = sum(w1 * w1)";

@@ -118,7 +118,7 @@ void expect_refused(const StepShape& shape, const std::string& part) {
 TEST(StepShape, KeysTellShapesApart) {
   const StepShape a = good();
   EXPECT_EQ(a.key(), good().key());
-  std::vector<StepShape> others(8, a);
+  std::vector<StepShape> others(9, a);
   others[0].reduced.pop_back();
   others[1].reduced[0].alignment = Alignment::single;
   others[2].reduced_dtype = f16;
@@ -127,6 +127,7 @@ TEST(StepShape, KeysTellShapesApart) {
   others[5].kernel.body[0].value = parse_kernel("kernel k: a -> y\n  y = a - m").body[0].value;
   others[6].reduction = Reduction::max;
   others[7].others[0].dtype = f64;
+  others[8].targets[0].through = f16;
   for (const StepShape& other : others) EXPECT_NE(other.key(), a.key());
 }
 
@@ -144,6 +145,9 @@ TEST(StepShape, V1WhatIsNoStep) {
   s = good();
   s.targets[0].store = Store::accumulate;
   expect_refused(s, "no fold");
+  s = good();
+  s.targets[1].through = f16;
+  expect_refused(s, "rounds on the way");
   s = good();
   s.others[0].alignment = Alignment::whole;
   expect_refused(s, "read whole");
