@@ -67,7 +67,7 @@ class Direct : public Algorithm {
     half.owner = Owner::root;
     half.guard = same(number("r"), site.root);
     half.joint.reduced = {slice_at(site.buffer, everyone(), whole(site.all))};
-    half.head = {when(other(number("r"), site.root), {wait("done" + site.suffix, {after(site.joint, Peers{site.root, nullptr})})})};
+    half.head = {when(other(number("r"), site.root), {wait("seen" + site.suffix, {after(site.joint, Peers{site.root, nullptr})})})};
     half.behind.clear();
   }
 

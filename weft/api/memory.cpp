@@ -95,6 +95,7 @@ std::vector<Piece> pieces(const lower::Lowered& lowered, const ir::Sizes& sizes,
     }
     return out;
   }
+  if (instance.own_part(buffer, rank) == expr::none) return out;     // another rank has it
   const auto* dense = std::get_if<plan::Dense>(&binding);
   WEFT_CHECK(dense, "pieces of a buffer that is neither dense nor scattered");
   std::byte* base = static_cast<std::byte*>(dense->data);

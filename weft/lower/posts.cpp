@@ -111,7 +111,7 @@ class PostMaker {
     body.args.push_back(term(v, place));
     const bool average = v.op && v.op->attrs.reduce == ir::ReduceOp::avg;
     // A finished fold is rounded to its own type; it arrives in the accumulator's.
-    if (is_finished_fold(v.name) && is_float(v.type->dtype) && v.type->dtype != Dtype::f64) body.kernel.cast(id, v.type->dtype), body.lines = true;
+    if (is_finished_fold(v.name) && v.type->dtype != Dtype::f64) body.kernel.cast(id, v.type->dtype), body.lines = true;
     if (average) body.kernel.average(id), body.lines = true;
   }
 

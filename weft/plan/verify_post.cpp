@@ -152,7 +152,7 @@ std::optional<PostTerms::Value> PostTerms::compute(const PostTerm& post, const C
 
 std::optional<int> PostTerms::owner(int buffer, int part, int rank) const {
   const Instance& instance = run_->subject().instance;
-  const auto owns = [&](int q) { return instance.own_part(buffer, q) < 0 || instance.own_part(buffer, q) == part; };
+  const auto owns = [&](int q) { return instance.own_part(buffer, q) == -1 || instance.own_part(buffer, q) == part; };
   if (owns(rank)) return rank;
   for (int q = 0; q < instance.ranks(); ++q)
     if (owns(q)) return q;
@@ -321,7 +321,7 @@ class Checker {
     for (int rank = 0; rank < instance.ranks(); ++rank)
       for (int launch = 0; launch < verified_launches; ++launch)
         for (int part = 0; part < shape.parts; ++part) {
-          if (instance.own_part(buffer, rank) >= 0 && instance.own_part(buffer, rank) != part) continue;
+          if (instance.own_part(buffer, rank) != -1 && instance.own_part(buffer, rank) != part) continue;
           for (int share = 0; share < shape.shares; ++share)
             for (int chunk = 0; chunk < run_.chunks(rank, launch, space, part); ++chunk)
               for (int slice = 0; slice < shape.slices; ++slice) {

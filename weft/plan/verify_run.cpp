@@ -245,7 +245,7 @@ template <typename F> void SymbolicRun::each_cell(int rank, int launch, int buff
   const SpaceShape& shape = spaces_[space];
   const int64_t own = subject_->instance.own_part(buffer, rank);
   for (int part = 0; part < shape.parts; ++part) {
-    if (own >= 0 && own != part) continue;
+    if (own != -1 && own != part) continue;
     for (int share = 0; share < shape.shares; ++share)
       for (int chunk = 0; chunk < chunks(rank, launch, space, part); ++chunk)
         for (int slice = 0; slice < shape.slices; ++slice) f(Coord{part, share, chunk, slice});

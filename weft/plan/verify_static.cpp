@@ -154,7 +154,7 @@ class StaticCheck {
     if (where != rank && options_.mappable && !options_.mappable(rank, where))
       fault(lane, block, step, "V3", fmt::format("rank {} cannot map memory of rank {}. Remedy: an algorithm with messages between them", rank, where), "machine");
     const int64_t own = subject_.instance.own_part(operand.name, where);
-    if (own < 0) return;
+    if (own == -1) return;
     const int64_t parts = subject_.instance.parts(subject_.instance.buffer_space(operand.name));
     for (int64_t i = 0; i < operand.part_count; ++i)
       if (part_at(operand, i, parts) != own)

@@ -39,7 +39,7 @@ class Instance {
   Dtype dtype(int buffer) const;                  // parameters resolved
   std::optional<Dtype> wire(int family) const;
   int64_t fixed_count(int space) const;           // elements of each part of a `fixed` space, -1 where the launch says it
-  int64_t own_part(int buffer, int rank) const;   // -1: all parts
+  int64_t own_part(int buffer, int rank) const;   // -1: all parts; expr::none: no part
   int buffer_space(int buffer) const;
   int buffer_root(int buffer) const;              // follows aliases
   int64_t block_elements(int space) const;        // K of `by block K`, else 0
