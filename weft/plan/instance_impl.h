@@ -100,8 +100,11 @@ Number compile_number(Instance::Impl& impl, const Expr& e, const std::function<i
 void compile_lanes(Instance::Impl& impl);               // compile.cpp
 [[noreturn]] void refuse(const std::string& message, const std::string& remedy);      // Error(plan, V1)
 
+// `r-j` and `r+j` are at most one round off: a division for those would cost as much as the rest of a step.
 inline int64_t wrap(int64_t value, int64_t modulus) {
   if (static_cast<uint64_t>(value) < static_cast<uint64_t>(modulus)) return value;
+  const int64_t once = value < 0 ? value + modulus : value - modulus;
+  if (static_cast<uint64_t>(once) < static_cast<uint64_t>(modulus)) return once;
   const int64_t rest = value % modulus;
   return rest < 0 ? rest + modulus : rest;
 }
