@@ -125,6 +125,9 @@ class Compiler {
       if (!o.peers) refuse(fmt::format("{}: a message of {} without a peer", place(), family), "<q or >q");
     }
     if (o.peers) peers(*o.peers, c);
+    c.varies = Varies::all;
+    if (!slice && !c.range) c.varies = Varies::peer;
+    if (slice && !c.peers && c.one_part) c.varies = Varies::part;
     return c;
   }
 

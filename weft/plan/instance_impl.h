@@ -22,8 +22,12 @@ struct Number {
   }
 };
 
+// What of an operand changes from step to step. Nearly all are one of the first three.
+enum class Varies : uint8_t { nothing, peer, part, all };
+
 struct CompiledOperand {
   FlatOperand flat;                     // what does not change
+  Varies varies = Varies::nothing;      // peer: one peer of a link; part: one part of a buffer here
   bool peers = false, range = false, parts = false, one_part = true;
   Number peer_first, peer_last, part_first, part_count, part_by, part_run;
   int64_t part_modulus = 1;

@@ -8,9 +8,7 @@ namespace {
 int32_t range_count(int64_t first, int64_t last) { return last > first ? static_cast<int32_t>(last - first) : 0; }
 
 // False: the operand is absent.
-inline bool fill_operand(FlatOperand& operand, const CompiledOperand& text, const expr::IntCode* codes, const int64_t* values, int rank, int ranks) {
-  operand = text.flat;
-  operand.peer_first = rank;
+bool fill_any(FlatOperand& operand, const CompiledOperand& text, const expr::IntCode* codes, const int64_t* values, int rank, int ranks) {
   if (text.peers) {
     const int64_t first = text.peer_first.value(codes, values);
     if (first == expr::none) return false;
@@ -31,6 +29,22 @@ inline bool fill_operand(FlatOperand& operand, const CompiledOperand& text, cons
   operand.part_run = std::max<int64_t>(1, text.part_run.value(codes, values));
   operand.part_by = text.part_by.value(codes, values);
   return true;
+}
+
+inline bool fill_operand(FlatOperand& operand, const CompiledOperand& text, const expr::IntCode* codes, const int64_t* values, int rank, int ranks) {
+  operand = text.flat;
+  operand.peer_first = rank;
+  if (text.varies == Varies::peer) {
+    const int64_t peer = text.peer_first.value(codes, values);
+    operand.peer_first = static_cast<int32_t>(wrap(peer, ranks));
+    return peer != expr::none;
+  }
+  if (text.varies == Varies::part) {
+    const int64_t part = text.part_first.value(codes, values);
+    operand.part_first = wrap(part, text.part_modulus);
+    return part != expr::none;
+  }
+  return text.varies == Varies::nothing || fill_any(operand, text, codes, values, rank, ranks);
 }
 
 }  // namespace
@@ -131,20 +145,24 @@ void Walk::fill(FlatStep& step, const CompiledStep& text) const {
 void Walk::fill_operands(FlatStep& step, const CompiledStep& text) const {
   FlatOperand* const begin = step.operands.extend_to(text.operands.size());
   FlatOperand* at = begin;
-  const CompiledOperand* operand = text.operands.data();
-  // By value: the compiler cannot know that operands do not lie over this walk.
-  const auto fill = [codes = codes_->data(), values = values_.data(), rank = rank_, ranks = ranks_](FlatOperand& into, const CompiledOperand& from) {
-    return fill_operand(into, from, codes, values, rank, ranks);
-  };
-  for (const CompiledOperand* const end = operand + text.reduced; operand != end; ++operand) at += fill(*at, *operand);
-  FlatOperand* const others = at;
-  for (const CompiledOperand* const end = operand + text.others; operand != end; ++operand) at += fill(*at, *operand);
-  FlatOperand* const targets = at;
-  uint16_t* slots = step.target_slot.extend_to(text.operands.size());
-  for (const CompiledOperand* const end = text.operands.data() + text.operands.size(); operand != end; ++operand) {
-    slots[at - targets] = operand->place;
-    at += fill(*at, *operand);
+  // Copies: the compiler cannot know that operands do not lie over this walk.
+  const expr::IntCode* const codes = codes_->data();
+  const int64_t* const values = values_.data();
+  const int rank = rank_, ranks = ranks_;
+  const FlatOperand *others = begin, *targets = begin;
+  uint16_t* const slots = step.target_slot.extend_to(text.operands.size());
+  const CompiledOperand* const first = text.operands.data();
+  const CompiledOperand* const first_other = first + text.reduced;
+  const CompiledOperand* const first_target = first_other + text.others;
+  const CompiledOperand* const end = first + text.operands.size();
+  for (const CompiledOperand* operand = first; operand != end; ++operand) {
+    if (operand == first_other) others = at;
+    if (operand == first_target) targets = at;
+    if (operand >= first_target) slots[at - targets] = operand->place;
+    at += fill_operand(*at, *operand, codes, values, rank, ranks);
   }
+  if (first_other == end) others = at;
+  if (first_target == end) targets = at;
   const bool idle = at == targets || targets == begin;
   if (idle) step.kernel = FlatStep::no_kernel;
   step.reduced = static_cast<uint16_t>(idle ? 0 : others - begin);
