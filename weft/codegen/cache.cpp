@@ -186,7 +186,10 @@ void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<si
   }
   compile(compiler_, jobs);
   report.compiled += static_cast<int>(jobs.size());
-  for (const CompileJob& job : jobs) remove_quietly(job.log);
+  for (const CompileJob& job : jobs) {
+    WEFT_LOG(info, "codegen", "{}", job.command_line);
+    remove_quietly(job.log);
+  }
   for (size_t j = 0; j < jobs.size(); j++) {
     if (!jobs[j].error.empty()) {
       for (const CompileJob& job : jobs) remove_quietly(job.object);
