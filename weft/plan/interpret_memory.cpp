@@ -58,7 +58,8 @@ Memory::Memory(const Instance& instance, const std::vector<LaunchArgs>& args, st
       regions[b].tracked = buffers[b].role == Buffer::Role::scratch || (buffers[b].role == Buffer::Role::out && buffers[b].alias.empty());
       homes[b] = static_cast<int>(b);
       if (regions[b].ours && !buffers[b].alias.empty()) homes[b] = instance.buffer_root(static_cast<int>(b));
-      if (regions[b].ours && homes[b] == static_cast<int>(b) && buffers[b].role != Buffer::Role::scratch)
+      const bool elsewhere = instance.own_part(static_cast<int>(b), static_cast<int>(rank)) == expr::none;
+      if (regions[b].ours && homes[b] == static_cast<int>(b) && buffers[b].role != Buffer::Role::scratch && !elsewhere)
         throw Error(ErrorKind::user, fmt::format("rank {} does not bind {}", rank, buffers[b].name), "only scratch is the runtime's own");
     }
     regions_.push_back(std::move(regions));
@@ -88,7 +89,7 @@ void* Memory::address(int rank, int buffer, int64_t part, int64_t offset, const 
   const int space = instance_->buffer_space(buffer);
   const Extents& extents = (*extents_)[static_cast<size_t>(rank)];
   int64_t position = offset, count = 0;     // an owned part is bound alone
-  if (instance_->own_part(buffer, rank) < 0) position = extents.run_at(space, part, offset, offset + 1, count);
+  if (instance_->own_part(buffer, rank) == -1) position = extents.run_at(space, part, offset, offset + 1, count);
   if (const auto* dense = std::get_if<Dense>(&where.binding)) return static_cast<std::byte*>(dense->data) + position * size;
   if (const auto* strided = std::get_if<Strided>(&where.binding)) return strided_address(*strided, position, size);
   return segment_address(std::get<Segments>(where.binding), extents.spaces()[static_cast<size_t>(space)].segments, position, size,

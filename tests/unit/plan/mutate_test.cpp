@@ -124,7 +124,6 @@ const std::map<std::string, std::string> harmless = {
     {"peer", "a range of peers that wraps, or a peer that is `none`"},
     {"lag", "messages or other awaits of the same chunk hold the reader back already"},
     {"depth", "the reader of a chunk is awaited before the next one is written"},
-    {"step", "what it writes is written by another step too"},
 };
 
 cases::PlanSizes sizes_for(const Plan& plan, int n) {

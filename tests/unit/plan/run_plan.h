@@ -44,11 +44,11 @@ class PlanRun {
       const Extents extents(instance, args[static_cast<size_t>(rank)].spaces, {});
       const int64_t own = instance.own_part(b, rank);
       for (int64_t part = 0; part < instance.parts(space); ++part) {
-        if (own >= 0 && own != part) continue;
+        if (own != -1 && own != part) continue;
         for (int64_t e = 0; e < extents.part_size(space, part); ++e) {
           int64_t count = 0;
           const int64_t position = extents.run_at(space, part, e, e + 1, count);
-          f(rank, own >= 0 ? e : position, position);
+          f(rank, own != -1 ? e : position, position);
         }
       }
     }
@@ -104,7 +104,7 @@ class PlanRun {
         continue;
       }
       const int64_t own = instance.own_part(b, rank), space = instance.buffer_space(b);
-      const int64_t elements = own >= 0 ? extents.part_size(static_cast<int>(space), own) : extents.elements(static_cast<int>(space));
+      const int64_t elements = own == expr::none ? 0 : own >= 0 ? extents.part_size(static_cast<int>(space), own) : extents.elements(static_cast<int>(space));
       std::vector<unsigned char> bytes(static_cast<size_t>(elements * size_bytes(instance.dtype(b))), poison);
       bytes.insert(bytes.end(), canary_elements * 8, canary);
       memory.push_back(std::move(bytes));
