@@ -17,16 +17,15 @@ namespace {
 
 std::string count(int64_t k) { return std::to_string(k); }
 
-// The constant that a fold begins with. 64-bit minima have none that is exact as f64.
+// The constant that a fold begins with; in integer cells an infinity is the nearest end.
 double identity(const ir::Op& op, Dtype accumulator) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
   switch (fold_reduction(op)) {
     case kernel::Reduction::prod: return 1;
+    case kernel::Reduction::min: return infinity;
     case kernel::Reduction::max:
-      if (is_float(accumulator)) return -std::numeric_limits<double>::infinity();
-      return is_signed(accumulator) ? -9223372036854775808.0 : 0;
-    case kernel::Reduction::min:
-      if (is_float(accumulator)) return std::numeric_limits<double>::infinity();
-      unsupported(op, "amin of integers", "fold the negated value: -amax(-x)");
+      if (!is_float(accumulator) && !is_signed(accumulator)) unsupported(op, "amax of unsigned integers", "cast first: amax(i64(x))");
+      return -infinity;
     default: return 0;
   }
 }
@@ -93,7 +92,7 @@ void Emitter::smalls(int unit, int phase) {
     if (loop_space(work_, *op) >= 0 || (is_op(*op, "all_reduce") && !v.made_by.empty())) continue;
     if (is_op(*op, "matmul")) matmul(*op);
     else if (is_map(*op)) small_map(*op);
-    else if (is_fold(*op)) small_fold(*op);
+    else if (is_fold(*op)) unsupported(*op, "a fold of small values", "fold the large value itself: sum(x) instead of the sum of sum(x by P)");
     else if (is_op(*op, "all_reduce")) all_reduce(*op);
     else if (is_op(*op, "reduce")) small_reduce(*op);
     else if (is_op(*op, "broadcast")) small_broadcast(*op);
@@ -207,28 +206,6 @@ void Emitter::small_map(const ir::Op& op) {
   const Site s = site(work_, op);
   if (s.kind == Site::Kind::root) add_once(algo::when(at_root(s), {step}));
   else add_once(step);
-  made_here(op.name, step.label);
-}
-
-// A fold of small values: over all tensors of a list.
-void Emitter::small_fold(const ir::Op& op) {
-  const std::vector<Operand> here = homes(op.name, {});
-  const Dtype dtype = work_.types.at(op.name).dtype;
-  Body body = {algo::copy(label("zero"), algo::constant(identity(op, dtype)), here)};
-  Step step;
-  step.label = label("fold");
-  KernelMaker kernel(work_, work_.id(op.name));
-  for (const ir::Name& arg : op.args) {
-    kernel.input(work_.id(arg));
-    step.others.push_back(read(arg, {}, -1));
-  }
-  kernel.fold(op);
-  step.kernel = kernel.finish({work_.id(op.name)});
-  for (const Operand& home : here) step.targets.push_back(algo::accumulate(home.name, home.parts));
-  body.push_back(step);
-  const Site s = site(work_, op);
-  if (s.kind == Site::Kind::root) add_once(algo::when(at_root(s), body));
-  else for (const Item& item : body) add_once(item);
   made_here(op.name, step.label);
 }
 

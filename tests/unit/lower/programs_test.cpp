@@ -87,15 +87,15 @@ TEST(Programs, AStateMayTakeAnInputsContent) {
 // Folds over everything, whole and cut, of every kind that integers have exactly.
 TEST(Programs, FoldsOfIntegers) {
   const std::string text =
-      "program 1 folds\ndim N\nin g i32[N] local\nstate w i32[N] replicated\na = all_reduce(sum, g)\nq = sum(a * a)\nt = amax(a)\nw1 = select(i64(w) < q, w + t, w - t)\nupdate w = w1\nout w1\nout q\n";
+      "program 1 folds\ndim N\nin g i32[N] local\nstate w i32[N] replicated\na = all_reduce(sum, g)\nq = sum(a * a)\nt = amax(a)\nl = amin(a)\nw1 = select(i64(w) < q, w + t, w - t * l + a)\nupdate w = w1\nout w1\nout q\n";
   check(text, "", {{{"N", 90}}, {}}, true, 4);
-  check(text, "split a\nreorder q t w1\nstore w\nfuse f: a.s q.p q t.p t w1.s w1\n", {{{"N", 90}}, {}}, true, 4);
-  check(text, "split a\nreorder q t w1\n", {{{"N", 33}}, {}}, true, 4);
+  check(text, "split a\nreorder q t l w1\nstore w\nfuse f: a.s q.p q t.p t l.p l w1.s w1\n", {{{"N", 90}}, {}}, true, 4);
+  check(text, "split a\nreorder q t l w1\n", {{{"N", 33}}, {}}, true, 4);
 }
 
 TEST(Programs, FoldsPerTensor) {
   const std::string text =
-      "program 1 by\ntensors P\nin g i32[P] local\nstate w i32[P] replicated\na = all_reduce(sum, g)\nq = sum(a by P)\nk = sum(q)\nw1 = w - a\nd = select(q > 0, q, 0 - q)\nupdate w = w1\nout d\nout k\nout w1\n";
+      "program 1 by\ntensors P\nin g i32[P] local\nstate w i32[P] replicated\na = all_reduce(sum, g)\nq = sum(a by P)\nw1 = w - a\nd = select(q > 0, q, 0 - q)\nupdate w = w1\nout d\nout w1\n";
   const Sizing sizing{{}, {{3}, {40}, {1}, {17}, {30}}};
   check(text, "", sizing, true, 4);
   check(text, "split a\nreorder q w1\nstore w\nfuse f: a.s q.p q w1.s w1\n", sizing, true, 4);
@@ -152,7 +152,8 @@ TEST(Programs, WhatIsNotLoweredSaysSo) {
   EXPECT_NE(message("program 1 a\ndim B H\nin x f32[B, H] replicated\nq = sum(x, -1)\nout q\n").find("q: folds over dimensions"), std::string::npos);
   EXPECT_NE(message("program 1 a\ndim N\ngroup g = world.split(2)\nin x f32[N] local on g\ny = all_reduce(sum, x)\nout y\n").find("group"), std::string::npos);
   EXPECT_NE(message("program 1 a\ndim N\nin x f32[N] replicated\ny = x + 1\nout y\nout x\n").find("x: an input or a state as an output"), std::string::npos);
-  EXPECT_NE(message("program 1 a\ndim N\nin x i64[N] replicated\nq = amin(x)\nout q\n").find("amin of integers"), std::string::npos);
+  EXPECT_NE(message("program 1 a\ndim N\nin x u32[N] replicated\nq = amax(x)\nout q\n").find("amax of unsigned integers"), std::string::npos);
+  EXPECT_NE(message("program 1 a\ntensors P\nin x f32[P] replicated\nq = sum(x by P)\nk = sum(q)\nout k\n").find("k: a fold of small values"), std::string::npos);
 }
 
 }  // namespace

@@ -234,7 +234,7 @@ Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const 
     for (int r = 0; r < ranks; ++r) {
       std::vector<double> values(static_cast<size_t>(size), std::numeric_limits<double>::quiet_NaN());
       launcher.each(r, static_cast<int>(b), [&](int64_t position, unsigned char* at) {
-        const double value = load_f64(dtype, at);
+        const double value = is_float(dtype) ? load_f64(dtype, at) : static_cast<double>(load_i64(dtype, at));
         values[static_cast<size_t>(position)] = std::isnan(value) ? std::numeric_limits<double>::infinity() : value;    // NaN: not here
       });
       run.plan[name].push_back(values);
