@@ -2,7 +2,6 @@
 #include "weft/runtime/loaded.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
@@ -135,76 +134,6 @@ void Loaded::find_code() {
         step.code_use = use->second;
       }
   }
-}
-
-// Words of awaits across ranks. Everybody walks all ranks' awaits in the same order, so that waiter and pusher number
-// the words alike without a message.
-void Loaded::connect_awaits() {
-  std::map<std::tuple<int, int, int, int>, int64_t> words;            // waiter, lane, block, step (-1: left) -> number
-  std::vector<int64_t> count(static_cast<size_t>(instance.ranks()), 0);
-  std::map<std::pair<int, int>, BlockCounter*> shadows;
-  struct Connection { int waiter, lane, block, step; int64_t number; };
-  std::vector<Connection> connections;
-  const auto number = [&](int waiter, int lane, int block, int step) {
-    const auto [place, fresh] = words.try_emplace({waiter, lane, block, step}, count[static_cast<size_t>(waiter)]);
-    if (fresh) {
-      ++count[static_cast<size_t>(waiter)];
-      connections.push_back({waiter, lane, block, step, place->second});
-    }
-  };
-  const auto facts = [&](int lane, int block, const plan::Awaited& awaited) {
-    const plan::Block& mine = assembly.lanes[static_cast<size_t>(lane)].blocks[static_cast<size_t>(block)].head;
-    const plan::Block& other = assembly.lanes[static_cast<size_t>(awaited.lane)].blocks[static_cast<size_t>(awaited.block)].head;
-    LoadedAwait facts;
-    facts.together = mine.loop && other.loop;
-    facts.same_loop = facts.together && mine.spaces == other.spaces;
-    facts.lag = awaited.lag, facts.awaited = awaited;
-    facts.rank = assembly.lanes[static_cast<size_t>(awaited.lane)].rank, facts.channel = assembly.lanes[static_cast<size_t>(awaited.lane)].channel;
-    return facts;
-  };
-  for (size_t l = 0; l < assembly.lanes.size(); ++l)
-    for (size_t b = 0; b < assembly.lanes[l].blocks.size(); ++b)
-      for (const plan::AssembledStep& step : assembly.lanes[l].blocks[b].steps)
-        for (const plan::Awaited& awaited : step.after) {
-          const LoadedAwait f = facts(static_cast<int>(l), static_cast<int>(b), awaited);
-          if (f.rank == assembly.lanes[l].rank) continue;
-          if (f.together) number(assembly.lanes[l].rank, awaited.lane, awaited.block, awaited.step);
-          if (f.lag == 0 && !f.same_loop) number(assembly.lanes[l].rank, awaited.lane, awaited.block, -1);
-        }
-  const int64_t most = *std::max_element(count.begin(), count.end());
-  if (most > 0) words_ = owner.transport.allocate(most * 64, "words of awaits");
-  const auto word = [&](int rank, int64_t index) { return reinterpret_cast<Word*>(words_->at[static_cast<size_t>(rank)] + index * 64); };
-  std::map<int, LoadedLane*> mine;
-  for (LoadedLane& lane : lanes) mine[lane.assembled] = &lane;
-  for (const Connection& c : connections) {
-    if (assembly.lanes[static_cast<size_t>(c.lane)].rank != rank()) continue;
-    LoadedBlock& block = mine.at(c.lane)->blocks[static_cast<size_t>(c.block)];
-    const Push push{word(c.waiter, c.number), &owner.transport.parked(c.waiter), c.waiter};
-    (c.step < 0 ? block.pushes : block.steps[static_cast<size_t>(c.step)].pushes).push_back(push);
-  }
-  for (LoadedLane& lane : lanes)
-    for (size_t b = 0; b < lane.blocks.size(); ++b)
-      for (LoadedStep& step : lane.blocks[b].steps)
-        for (const plan::Awaited& awaited : step.text->after) {
-          LoadedAwait await = facts(lane.assembled, static_cast<int>(b), awaited);
-          await.remote = await.rank != rank();
-          if (!await.remote) {
-            LoadedBlock& block = mine.at(awaited.lane)->blocks[static_cast<size_t>(awaited.block)];
-            await.block = block.counter;
-            await.done = block.steps[static_cast<size_t>(awaited.step)].done;
-          } else {
-            BlockCounter*& shadow = shadows[{awaited.lane, awaited.block}];
-            if (!shadow) {
-              shadow = counters_.emplace_back(std::make_unique<BlockCounter>()).get();
-              advancing.push_back(shadow);
-              advancing_of.push_back({awaited.lane, awaited.block, 0, 0});
-            }
-            await.block = shadow;
-            if (const auto at = words.find({rank(), awaited.lane, awaited.block, awaited.step}); at != words.end()) await.done_word = word(rank(), at->second);
-            if (const auto at = words.find({rank(), awaited.lane, awaited.block, -1}); at != words.end()) await.left_word = word(rank(), at->second);
-          }
-          step.awaits.push_back(await);
-        }
 }
 
 }  // namespace weft::runtime

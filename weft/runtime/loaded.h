@@ -65,6 +65,7 @@ struct Scratch {                         // a buffer that the runtime owns
 };
 
 struct BoundState;
+class AwaitWords;
 
 class Loaded {
  public:
@@ -97,10 +98,12 @@ class Loaded {
  private:
   void lay_out();
   void find_code();
-  void open_links();
-  void connect_awaits();
-  int64_t message_elements(int family) const;
+  void connect_awaits();                 // await.cpp
+  void connect_here(LoadedAwait& await, LoadedLane& lane);
+  void connect_remote(LoadedAwait& await, const AwaitWords& words);
+  Word* word(int of_rank, int64_t number) const;
 
+  std::map<std::pair<int, int>, BlockCounter*> shadows_; // of peers' (lane, block)
   std::vector<std::unique_ptr<BlockCounter>> counters_;
   std::vector<std::unique_ptr<int64_t[]>> done_;
   std::shared_ptr<transport::Window> words_;

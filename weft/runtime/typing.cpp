@@ -60,21 +60,43 @@ kernel::StepShape source_shape(const plan::Instance& instance, const FlatStep& f
   return shape;
 }
 
-// V12: what goes to several targets is rounded to the narrowest wire first, so that all ranks hold the same bits; and a
-// wide wire keeps the accumulator's. Both are the dtype that the reduction is rounded to: a copy has no other value.
-void settle_rounding(const plan::Instance& instance, const FlatStep& flat, const std::vector<OperandTyping>& operands, kernel::StepShape& shape) {
-  if (!shape.kernel.name.empty()) return;
-  const Dtype value = value_dtypes(shape)[0];
-  Dtype narrow = value, wide = value;
-  for (const OperandTyping& operand : operands) {
-    if (operand.kind != Operand::Kind::send) continue;
-    if (size_bytes(operand.dtype) < size_bytes(narrow)) narrow = operand.dtype;
-    if (size_bytes(operand.dtype) > size_bytes(wide)) wide = operand.dtype;
+// The narrowest dtype on a wire among the targets that take `output`, where it is narrower than `value`; else `value`.
+Dtype narrowest_wire(const std::vector<OperandTyping>& operands, const kernel::StepShape& shape, int output, Dtype value) {
+  Dtype narrow = value;
+  const size_t sources = operands.size() - shape.targets.size();
+  for (size_t t = 0; t < shape.targets.size(); ++t)
+    if (shape.targets[t].output == output && operands[sources + t].kind == Operand::Kind::send && size_bytes(shape.targets[t].dtype) < size_bytes(narrow))
+      narrow = shape.targets[t].dtype;
+  return narrow;
+}
+
+// V12: what goes to several targets is rounded to the narrowest wire first, so that all ranks hold the same bits. A
+// kernel's output gets one more line for that.
+void round_outputs(const std::vector<OperandTyping>& operands, kernel::StepShape& shape) {
+  const std::vector<Dtype> values = value_dtypes(shape);
+  for (size_t k = 0; k < values.size(); ++k) {
+    const Dtype narrow = narrowest_wire(operands, shape, static_cast<int>(k), values[k]);
+    const auto wider = [&](const kernel::TargetShape& t) { return t.output == static_cast<int>(k) && size_bytes(t.dtype) > size_bytes(narrow); };
+    if (narrow == values[k] || std::none_of(shape.targets.begin(), shape.targets.end(), wider)) continue;
+    std::string& output = shape.kernel.outputs[k];
+    kernel::Assignment line;
+    line.name = output + "_wire";
+    line.value = expr::call(std::string(name(narrow)), {expr::name(output)});
+    output = line.name;
+    shape.kernel.body.push_back(std::move(line));
   }
-  if (size_bytes(narrow) < size_bytes(value) && shape.targets.size() > 1) {
+}
+
+// A copy has one value: the reduction is rounded to the narrowest wire, or kept as wide as a wide wire carries.
+void round_copy(const plan::Instance& instance, const FlatStep& flat, const std::vector<OperandTyping>& operands, kernel::StepShape& shape) {
+  const Dtype value = value_dtypes(shape)[0], narrow = narrowest_wire(operands, shape, 0, value);
+  Dtype wide = value;
+  for (const OperandTyping& operand : operands)
+    if (operand.kind == Operand::Kind::send && size_bytes(operand.dtype) > size_bytes(wide)) wide = operand.dtype;
+  if (narrow != value && shape.targets.size() > 1) {
     if (shape.reduced.empty()) shape.reduced.swap(shape.others);
     shape.reduced_dtype = narrow;
-  } else if (size_bytes(wide) > size_bytes(value) && !shape.reduced.empty()) {
+  } else if (wide != value && !shape.reduced.empty()) {
     const Dtype accumulator = plan::accumulator_of_step(instance, flat, arrivals(operands, flat));
     shape.reduced_dtype = size_bytes(wide) < size_bytes(accumulator) ? wide : accumulator;
   }
@@ -187,7 +209,8 @@ StepTyping Typing::step(const plan::AssembledLane& lane, const plan::AssembledBl
                   "write it with + (accumulate), or in a step of its own", "V2");
     out.shape.targets.push_back(target);
   }
-  settle_rounding(instance_, flat, out.operands, out.shape);
+  if (out.shape.kernel.name.empty()) round_copy(instance_, flat, out.operands, out.shape);
+  else if (!out.tile) round_outputs(out.operands, out.shape);
   out.needs_positions = needs_positions(out.shape);
   return out;
 }
