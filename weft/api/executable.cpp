@@ -99,7 +99,7 @@ void Executable::bind(const ir::Name& name, std::vector<void*> tensors) {
 }
 
 void Executable::launch(const std::map<std::string, double>& scalars) {
-  const std::vector<expr::ScalarValue> values = api::launch_scalars(impl_->lowered, impl_->sizes, api::typed_scalars(impl_->program, scalars));
+  const std::vector<expr::ScalarValue> values = api::launch_scalars(impl_->lowered, impl_->sizes, api::typed_scalars(impl_->program, scalars), impl_->communicator.rank());
   if (!impl_->bound) {
     impl_->args.scalars = values;
     impl_->bound = std::make_unique<runtime::Bound>(impl_->communicator, impl_->loaded, impl_->args);

@@ -3,12 +3,13 @@
 namespace weft::api {
 
 std::vector<expr::ScalarValue> launch_scalars(const lower::Lowered& lowered, const ir::Sizes& sizes,
-                                              const std::map<std::string, expr::ScalarValue>& scalars) {
+                                              const std::map<std::string, expr::ScalarValue>& scalars, int rank) {
   const auto value_of = [&](const std::string& name) -> expr::ScalarValue {
     if (name == "ranks") return {true, sizes.ranks, 0};
     if (const auto scalar = scalars.find(name); scalar != scalars.end()) return scalar->second;
     if (const auto size = sizes.dims.find(name); size != sizes.dims.end()) return {true, size->second, 0};
     if (sizes.tensors.count(name)) return {true, ir::tensors_total(sizes, name), 0};
+    if (name == "rank") return {true, rank, 0};
     throw Error(ErrorKind::user, fmt::format("a launch needs {}, which is neither a size nor a scalar that was given", name),
                 "pass it, as in launch({{\"lr\", 1e-3}})");
   };

@@ -67,7 +67,7 @@ void TuneRank::load(int id) {
   next->plan = communicator_->load(lowered.plan, options);
   const Layout layout = lay_out(lowered, job_.sizes, transport_.rank(), true);
   next->args = launch_args(lowered, job_.sizes, transport_.rank(), layout, static_cast<std::byte*>(block_.data));
-  next->args.scalars = launch_scalars(lowered, job_.sizes, default_scalars(job_.program, job_.scalars, 1));
+  next->args.scalars = launch_scalars(lowered, job_.sizes, default_scalars(job_.program, job_.scalars, 1), transport_.rank());
   next->bound = std::make_unique<runtime::Bound>(*communicator_, next->plan, next->args);
   loaded_ = std::move(next);
 }
@@ -95,7 +95,7 @@ void TuneRank::launch_once() {
   launches_++;
   rewrite_inputs();
   meet();
-  loaded_->bound->launch(launch_scalars(loaded_->trial->lowered, job_.sizes, default_scalars(job_.program, job_.scalars, launches_)));
+  loaded_->bound->launch(launch_scalars(loaded_->trial->lowered, job_.sizes, default_scalars(job_.program, job_.scalars, launches_), transport_.rank()));
 }
 
 void TuneRank::meet() {
@@ -124,7 +124,7 @@ std::string TuneRank::time(int id, int repeats) {
   for (int repeat = 0; repeat < repeats; repeat++) {
     launches_++;
     rewrite_inputs();
-    const auto scalars = launch_scalars(loaded_->trial->lowered, job_.sizes, default_scalars(job_.program, job_.scalars, launches_));
+    const auto scalars = launch_scalars(loaded_->trial->lowered, job_.sizes, default_scalars(job_.program, job_.scalars, launches_), transport_.rank());
     meet();
     const int64_t begin = now_ns();
     loaded_->bound->launch(scalars);

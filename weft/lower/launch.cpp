@@ -72,6 +72,7 @@ expr::ScalarValue scalar(const std::string& name, const ir::Sizes& sizes, int ra
   if (const auto found = sizes.dims.find(name); found != sizes.dims.end()) return whole(found->second);
   if (sizes.tensors.count(name)) return whole(ir::tensors_total(sizes, name));
   if (name == "rank") return whole(rank);
+  if (sizes.scalars.empty()) return {};              // they come with each launch
   throw Error(ErrorKind::user, fmt::format("no value for {}", name), fmt::format("hand it in: {}=...", name));
 }
 

@@ -47,7 +47,7 @@ Lowered lower(const ir::Program& scheduled, const std::vector<schedule::LaunchCo
 
 // The launch of one rank: extents from sizes; bindings by program name ("m": a state, "g": an input, "w1": an output;
 // an output that is also a state's new value has its own memory under its own name). No bindings at all: every buffer is
-// left unbound, for callers that bind by index. In `scalars`, `rank` is this rank (sizes of what it has a slice of).
+// left unbound, for callers that bind by index. Sizes without scalars: they are 0 here and come with each launch. In `scalars`, `rank` is this rank (sizes of what it has a slice of).
 plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int rank,
                              const std::map<ir::Name, plan::Binding>& bindings);
 // Bytes that each buffer of this rank needs for these sizes (states stored sliced: only the own part).

@@ -479,6 +479,22 @@ bool same_binding(const plan::LaunchArgs& a, const plan::LaunchArgs& b) {
          std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(), [](const auto& x, const auto& y) { return equal(x, y); });
 }
 
+// Rows and columns of a product are sizes of what this rank has; with uneven slices ranks differ, and must not be taken
+// for ranks that disagree. Read off the text, which is the same on all ranks.
+static std::vector<bool> sizes_of_tiles(const Loaded& loaded) {
+  const plan::Plan& plan = loaded.instance.plan();
+  std::vector<bool> tiles(loaded.scalar_names.size(), false), others = tiles;
+  for (const plan::Lane& lane : plan.lanes)
+    for (const plan::Step* step : plan::text_steps(lane.body))
+      for (const plan::Id& scalar : step->kernel.scalars) {
+        const auto at = std::find(loaded.scalar_names.begin(), loaded.scalar_names.end(), scalar) - loaded.scalar_names.begin();
+        const kernel::Kernel& kernel = plan.kernels[static_cast<size_t>(plan::find_kernel(plan, step->kernel.name))];
+        (kernel::kind(kernel) == kernel::Kind::tile ? tiles : others)[static_cast<size_t>(at)] = true;
+      }
+  for (size_t i = 0; i < tiles.size(); ++i) tiles[i] = tiles[i] && !others[i];
+  return tiles;
+}
+
 std::shared_ptr<BoundState> bind(Loaded& loaded, const plan::LaunchArgs& args) {
   const plan::Plan& plan = loaded.instance.plan();
   if (args.spaces.size() != plan.spaces.size())
@@ -493,6 +509,7 @@ std::shared_ptr<BoundState> bind(Loaded& loaded, const plan::LaunchArgs& args) {
   state->loaded = &loaded;
   state->args = args;
   state->scalars = args.scalars;
+  state->own_scalars = sizes_of_tiles(loaded);
   state->extents = std::make_unique<plan::Extents>(loaded.instance, args.spaces, loaded.chunk_elements);
   Binder(loaded, *state).run();
   return state;

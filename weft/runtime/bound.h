@@ -121,6 +121,7 @@ struct BoundState {
   std::vector<Cursor> cursors;
   std::vector<int64_t> advance_by;       // per Loaded::advancing: iterations of that block
   std::vector<expr::ScalarValue> scalars;
+  std::vector<bool> own_scalars;         // sizes of tiles are each rank's own: not agreed
   bool prepared = false;
   uint64_t hash = 0, scalar_hash = 0, binding = 0;
   int64_t scratch_version = 0;

@@ -34,8 +34,8 @@ void prepare(BoundState& state, std::span<const expr::ScalarValue> scalars) {
     use.code.prepare(mine.data(), state.loaded->instance.ranks(), state.hoisted.get() + use.offset, use.code.self);
   }
   uint64_t hash = state.hash;
-  for (const expr::ScalarValue& scalar : state.scalars) {
-    const double value = scalar.as_f64();
+  for (size_t i = 0; i < state.scalars.size(); ++i) {
+    const double value = state.own_scalars[i] ? 0 : state.scalars[i].as_f64();
     hash = hash64(std::string_view(reinterpret_cast<const char*>(&value), sizeof value), hash);
   }
   state.scalar_hash = hash;
