@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "weft/base/error.h"
+#include "weft/expr/functions_impl.h"
 #include "weft/kernel/convert.h"
 
 using namespace weft;
@@ -74,4 +75,19 @@ TEST(Convert, PairsAreCopiedOnly) {
   convert(Dtype::f64x2, pair, Dtype::f64x2, to, 1);
   EXPECT_EQ(to[1], 2);
   EXPECT_THROW(convert(Dtype::f64x2, pair, Dtype::f64, to, 1), Error);
+}
+
+// Held for all 2^32 patterns once; here one in 257 and everything around the borders.
+TEST(Convert, RoundingToHalfIsPackingAndUnpacking) {
+  const auto expect = [](uint32_t pattern) {
+    const float x = wm::f32_of(pattern);
+    ASSERT_EQ(wm::bits(wm::round_f16(x)), wm::bits(wm::from_f16(wm::to_f16(x)))) << pattern;
+  };
+  for (uint64_t i = 0; i <= 0xffffffffu; i += 257) expect(static_cast<uint32_t>(i));
+  for (const uint32_t border : {0u, 0x33000000u, 0x33800000u, 0x387fc000u, 0x38800000u, 0x477fe000u, 0x477ff000u, 0x47800000u, 0x7f7fffffu, 0x7f800000u, 0x7fc00000u})
+    for (uint32_t i = 0; i < 20000; i++)
+      for (const uint32_t sign : {0u, 0x80000000u}) {
+        expect((border + i) | sign);
+        expect((border - i) | sign);
+      }
 }
