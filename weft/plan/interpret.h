@@ -11,8 +11,8 @@
 namespace weft::plan {
 
 struct InterpretOptions {
-  uint64_t seed = 0;                    // which enabled lane goes next, and in bursts of how many steps
-  double delay = 0;                     // share of turns in which a random lane sleeps (0: none)
+  uint64_t seed = 0;  // which enabled lane goes next, and in bursts of how many steps
+  double delay = 0;   // share of turns in which a random lane sleeps (0: none)
   int launches = 1;
   std::vector<int64_t> chunk_elements;  // empty: default_chunk
   int64_t slot_payload_bytes = 4096;

@@ -31,7 +31,10 @@ class Memory {
   Memory(const Instance& instance, const std::vector<LaunchArgs>& args, std::vector<Extents>& extents);
 
   // Which copy of a chunk a buffer with a depth means: the loop's channel, where its chunk begins, its turn.
-  struct Place { int channel = 0; int64_t chunk_begin = 0, chunk_size = 0, turn = 0; };
+  struct Place {
+    int channel = 0;
+    int64_t chunk_begin = 0, chunk_size = 0, turn = 0;
+  };
 
   // The address of element `offset` of a part (in the part's own order).
   void* address(int rank, int buffer, int64_t part, int64_t offset, const Place& place);
@@ -41,20 +44,24 @@ class Memory {
 
  private:
   struct Region {
-    Binding binding;                        // the caller's, or Dense memory of our own
-    std::map<std::pair<int64_t, int64_t>, std::vector<std::byte>> own;      // (part, channel and copy) -> elements
+    Binding binding;                                                    // the caller's, or Dense memory of our own
+    std::map<std::pair<int64_t, int64_t>, std::vector<std::byte>> own;  // (part, channel and copy) -> elements
     bool ours = false, tracked = false;
-    std::map<const void*, int> written;     // address -> launch
+    std::map<const void*, int> written;  // address -> launch
   };
-  Region& region(int rank, int buffer) { return regions_[static_cast<size_t>(rank)][static_cast<size_t>(home(rank, buffer))]; }
-  const Region& region(int rank, int buffer) const { return regions_[static_cast<size_t>(rank)][static_cast<size_t>(home(rank, buffer))]; }
+  Region& region(int rank, int buffer) {
+    return regions_[static_cast<size_t>(rank)][static_cast<size_t>(home(rank, buffer))];
+  }
+  const Region& region(int rank, int buffer) const {
+    return regions_[static_cast<size_t>(rank)][static_cast<size_t>(home(rank, buffer))];
+  }
   int home(int rank, int buffer) const { return homes_[static_cast<size_t>(rank)][static_cast<size_t>(buffer)]; }
   void* own_address(Region& region, int rank, int buffer, int64_t part, int64_t offset, const Place& place);
 
   const Instance* instance_;
   std::vector<Extents>* extents_;
-  std::vector<std::vector<Region>> regions_;          // per rank, buffer
-  std::vector<std::vector<int>> homes_;               // per rank, buffer: whose region it uses
+  std::vector<std::vector<Region>> regions_;  // per rank, buffer
+  std::vector<std::vector<int>> homes_;       // per rank, buffer: whose region it uses
 };
 
 }  // namespace weft::plan

@@ -10,7 +10,7 @@ namespace weft::plan {
 
 namespace {
 
-uint64_t next_random(uint64_t& state) {     // splitmix64
+uint64_t next_random(uint64_t& state) {  // splitmix64
   state += 0x9e3779b97f4a7c15u;
   uint64_t x = state;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -23,16 +23,19 @@ int64_t before(const std::vector<int>& links, size_t end) {
   return std::count(links.begin(), links.begin() + static_cast<std::ptrdiff_t>(end), links[end]);
 }
 
-template <typename T> auto& at(T& list, int index) { return list[static_cast<size_t>(index)]; }
-
 }  // namespace
 
 Machine::Machine(const Assembly& assembly, Domain& domain, const MachineOptions& options)
-    : assembly_(&assembly), domain_(&domain), options_(options), lanes_(assembly.lanes.size()), links_(assembly.links.size()) {
+    : assembly_(&assembly),
+      domain_(&domain),
+      options_(options),
+      lanes_(assembly.lanes.size()),
+      links_(assembly.links.size()) {
   const Instance& instance = *assembly.instance;
   open_.assign(static_cast<size_t>(instance.ranks()), 0);
   launch_.assign(static_cast<size_t>(instance.ranks()), -1);
-  for (size_t i = 0; i < links_.size(); ++i) links_[i].slots = at(instance.plan().families, assembly.links[i].family).slots;
+  for (size_t i = 0; i < links_.size(); ++i)
+    links_[i].slots = at(instance.plan().families, assembly.links[i].family).slots;
   for (size_t i = 0; i < lanes_.size(); ++i) {
     for (const AssembledBlock& block : assembly.lanes[i].blocks) {
       lanes_[i].blocks.emplace_back().done.assign(block.steps.size(), 0);
@@ -51,7 +54,8 @@ bool Machine::holds(int lane, const Awaited& awaited, Cause& cause) const {
   const LaneState& me = at(lanes_, lane);
   const LaneState& other = at(lanes_, awaited.lane);
   const BlockState& block = at(other.blocks, awaited.block);
-  const bool together = at(assembly_->lanes, lane).blocks[me.block].head.loop && at(at(assembly_->lanes, awaited.lane).blocks, awaited.block).head.loop;
+  const bool together = at(assembly_->lanes, lane).blocks[me.block].head.loop &&
+                        at(at(assembly_->lanes, awaited.lane).blocks, awaited.block).head.loop;
   if (together && other.launch >= me.launch) {
     const int64_t base = at(block.base, me.launch);
     const int64_t end = other.launch > me.launch ? at(block.base, me.launch + 1) : INT64_MAX;
@@ -78,7 +82,7 @@ bool Machine::holds_lagging(int lane, const Awaited& awaited, Cause& cause) cons
 
 const Awaited* Machine::first_unmet(int lane) const {
   const LaneState& me = at(lanes_, lane);
-  if (me.slice > 0) return nullptr;         // the awaits are the instance's, not each slice's
+  if (me.slice > 0) return nullptr;  // the awaits are the instance's, not each slice's
   Cause cause;
   for (const Awaited& awaited : at(assembly_->lanes, lane).blocks[me.block].steps[me.step].after)
     if (!holds(lane, awaited, cause)) return &awaited;
@@ -108,8 +112,17 @@ bool Machine::advance(int lane) {
       if (cause.index >= 0) causes_.push_back(cause);
     }
   }
-  Event event{lane, static_cast<int>(me.block), static_cast<int>(me.step), me.launch, me.slice, me.chunk,
-              at(me.blocks[me.block].base, me.launch) + me.chunk, false, me.slice + 1 == block.head.slices, &step, causes_};
+  Event event{lane,
+              static_cast<int>(me.block),
+              static_cast<int>(me.step),
+              me.launch,
+              me.slice,
+              me.chunk,
+              at(me.blocks[me.block].base, me.launch) + me.chunk,
+              false,
+              me.slice + 1 == block.head.slices,
+              &step,
+              causes_};
   event.empty = domain_->empty(event);
   bool is_slot = false;
   if (!event.empty) {
@@ -150,7 +163,8 @@ void Machine::enter(int lane) {
   const auto& blocks = at(assembly_->lanes, lane).blocks;
   for (; me.block < blocks.size(); ++me.block) {
     BlockState& state = me.blocks[me.block];
-    state.iterations = blocks[me.block].head.loop ? domain_->iterations(lane, static_cast<int>(me.block), me.launch) : 1;
+    state.iterations =
+        blocks[me.block].head.loop ? domain_->iterations(lane, static_cast<int>(me.block), me.launch) : 1;
     if (state.iterations > 0) return;
     ++state.left;
     domain_->left(lane, static_cast<int>(me.block), me.launch);
@@ -181,15 +195,17 @@ void Machine::begin(int rank) {
 // With a barrier: whoever is last lets everybody go on.
 void Machine::settle_all() {
   const auto resting = [&](int open) { return open == 0; };
-  while (std::all_of(open_.begin(), open_.end(), resting) && std::all_of(launch_.begin(), launch_.end(), [&](int l) { return l == launch_[0]; })) {
-    for (size_t rank = 0; launch_[0] >= 0 && rank < open_.size(); ++rank) domain_->end_launch(static_cast<int>(rank), launch_[0]);
+  while (std::all_of(open_.begin(), open_.end(), resting) &&
+         std::all_of(launch_.begin(), launch_.end(), [&](int l) { return l == launch_[0]; })) {
+    for (size_t rank = 0; launch_[0] >= 0 && rank < open_.size(); ++rank)
+      domain_->end_launch(static_cast<int>(rank), launch_[0]);
     if (launch_[0] + 1 >= options_.launches) return;
     if (launch_[0] >= 0) options_.between(launch_[0]);
     for (size_t rank = 0; rank < open_.size(); ++rank) begin(static_cast<int>(rank));
   }
 }
 
-void Machine::settle(int rank) {            // a launch in which no lane has work ends at once
+void Machine::settle(int rank) {  // a launch in which no lane has work ends at once
   if (options_.between) return settle_all();
   while (at(open_, rank) == 0) {
     if (at(launch_, rank) >= 0) domain_->end_launch(rank, at(launch_, rank));
@@ -213,7 +229,7 @@ bool Machine::round(std::vector<int>& order, uint64_t& random, bool may_sleep) {
       const bool sleeps = static_cast<double>(next_random(random) >> 11) * 0x1p-53 < options_.delay;
       if (sleeps && may_sleep) me.sleep = static_cast<int>(next_random(random) % 8);
     }
-    const int launch = me.launch;           // a burst ends with the launch, so that no rank runs far ahead by order alone
+    const int launch = me.launch;  // a burst ends with the launch, so that no rank runs far ahead by order alone
     while (burst-- > 0 && me.busy && me.launch == launch && advance(lane)) moved = true;
   }
   return moved;
@@ -226,7 +242,7 @@ bool Machine::run() {
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
   uint64_t random = options_.seed;
   const auto asleep = [](const LaneState& lane) { return lane.busy && lane.sleep > 0; };
-  bool moved = true, waiting = true;        // nobody falls asleep while nothing moves, so a deadlock is seen
+  bool moved = true, waiting = true;  // nobody falls asleep while nothing moves, so a deadlock is seen
   while (moved || waiting) {
     waiting = std::any_of(lanes_.begin(), lanes_.end(), asleep);
     moved = round(order, random, moved);
@@ -270,7 +286,8 @@ std::string Machine::print(const Wait& wait) const {
   const Id& family = at(assembly_->instance->plan().families, link.family).name;
   if (wait.what == Wait::For::slot)
     return text + fmt::format(" waits for a free slot of its link {} to rank {}", family, link.to);
-  return text + fmt::format(" waits for a message from rank {} on link {}{}", link.from, family, wait.on < 0 ? ", where nobody sends" : "");
+  return text + fmt::format(" waits for a message from rank {} on link {}{}", link.from, family,
+                            wait.on < 0 ? ", where nobody sends" : "");
 }
 
 std::string Machine::deadlock() const {

@@ -63,7 +63,8 @@ class Linker {
 
  private:
   int link(int family, int channel, int from, int to) {
-    const auto [place, fresh] = known_.try_emplace({family, channel, from, to}, static_cast<int>(assembly_.links.size()));
+    const auto [place, fresh] =
+        known_.try_emplace({family, channel, from, to}, static_cast<int>(assembly_.links.size()));
     if (fresh) assembly_.links.push_back({family, channel, from, to});
     return place->second;
   }
@@ -96,7 +97,8 @@ void resolve_awaits(const Assembly& assembly, AssembledStep& step) {
 int Assembly::find(int rank, int lane, int channel) const {
   const size_t lanes_in_text = instance->plan().lanes.size();
   const size_t channels = static_cast<size_t>(instance->channels());
-  return at[(static_cast<size_t>(rank) * lanes_in_text + static_cast<size_t>(lane)) * channels + static_cast<size_t>(channel)];
+  return at[(static_cast<size_t>(rank) * lanes_in_text + static_cast<size_t>(lane)) * channels +
+            static_cast<size_t>(channel)];
 }
 
 Assembly assemble(const Instance& instance) {
@@ -131,8 +133,9 @@ std::string Assembly::describe_step(int lane, int block, int step) const {
 
 std::string Assembly::describe(int lane, int block, int step) const {
   const AssembledLane& where = lanes[static_cast<size_t>(lane)];
-  return fmt::format("rank {} lane {} channel {} step {}", where.rank, instance->plan().lanes[static_cast<size_t>(where.lane)].name,
-                     where.channel, describe_step(lane, block, step));
+  return fmt::format("rank {} lane {} channel {} step {}", where.rank,
+                     instance->plan().lanes[static_cast<size_t>(where.lane)].name, where.channel,
+                     describe_step(lane, block, step));
 }
 
 }  // namespace weft::plan

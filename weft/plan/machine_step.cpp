@@ -9,15 +9,20 @@ namespace {
 
 void collect(const Body& body, std::vector<const Step*>& list) {
   for (const Item& item : body) {
-    if (const auto* step = std::get_if<Step>(&item)) list.push_back(step);
-    else if (const auto* loop = std::get_if<Loop>(&item)) collect(loop->body, list);
-    else if (const auto* repeat = std::get_if<For>(&item)) collect(repeat->body, list);
-    else collect(std::get<When>(item).body, list);
+    if (const auto* step = std::get_if<Step>(&item))
+      list.push_back(step);
+    else if (const auto* loop = std::get_if<Loop>(&item))
+      collect(loop->body, list);
+    else if (const auto* repeat = std::get_if<For>(&item))
+      collect(repeat->body, list);
+    else
+      collect(std::get<When>(item).body, list);
   }
 }
 
 bool in_loop_spaces(const AssembledBlock& block, int space) {
-  return std::find(block.head.spaces.begin(), block.head.spaces.end(), static_cast<uint16_t>(space)) != block.head.spaces.end();
+  return std::find(block.head.spaces.begin(), block.head.spaces.end(), static_cast<uint16_t>(space)) !=
+         block.head.spaces.end();
 }
 
 bool gives_cells(const Instance& instance, const AssembledBlock& block, const FlatOperand& operand) {
@@ -48,18 +53,22 @@ int main_operand(const Instance& instance, const AssembledBlock& block, const Fl
   if (is_tile(instance, flat))
     for (size_t i = sources; i < flat.operands.size(); ++i)
       if (gives_cells(instance, block, flat.operands[i])) return static_cast<int>(i);
-  for (const bool coarse : {false, true})   // what meets it through a derived space does not lead while there is a finer one
+  for (const bool coarse :
+       {false, true})  // what meets it through a derived space does not lead while there is a finer one
     for (size_t i = 0; i < flat.operands.size(); ++i)
-      if (gives_cells(instance, block, flat.operands[i]) && (coarse || !is_derived(instance, flat.operands[i]))) return static_cast<int>(i);
+      if (gives_cells(instance, block, flat.operands[i]) && (coarse || !is_derived(instance, flat.operands[i])))
+        return static_cast<int>(i);
   return -1;
 }
 
-bool is_aligned(const Instance& instance, const AssembledBlock& block, const FlatStep& flat, int main, const FlatOperand& operand) {
+bool is_aligned(const Instance& instance, const AssembledBlock& block, const FlatStep& flat, int main,
+                const FlatOperand& operand) {
   if (operand.kind != Operand::Kind::slice || main < 0) return false;
   const int space = instance.buffer_space(operand.name);
   const int main_space = instance.buffer_space(flat.operands[static_cast<size_t>(main)].name);
   if (block.head.loop) return in_loop_spaces(block, space);
-  if (space == main_space) return !is_tile(instance, flat) || &operand >= &flat.operands[size_t{flat.reduced} + flat.others];
+  if (space == main_space)
+    return !is_tile(instance, flat) || &operand >= &flat.operands[size_t{flat.reduced} + flat.others];
   const auto& spaces = instance.plan().spaces;
   const auto kind = [&](int s) { return spaces[static_cast<size_t>(s)].kind; };
   if (kind(space) != kind(main_space)) return false;
@@ -69,8 +78,9 @@ bool is_aligned(const Instance& instance, const AssembledBlock& block, const Fla
   }
   const Id& like = spaces[static_cast<size_t>(space)].like;
   const Id& main_like = spaces[static_cast<size_t>(main_space)].like;
-  return kind(space) == Space::Kind::equal && (like == spaces[static_cast<size_t>(main_space)].name ||
-                                               main_like == spaces[static_cast<size_t>(space)].name || (!like.empty() && like == main_like));
+  return kind(space) == Space::Kind::equal &&
+         (like == spaces[static_cast<size_t>(main_space)].name ||
+          main_like == spaces[static_cast<size_t>(space)].name || (!like.empty() && like == main_like));
 }
 
 int output_of_target(const Instance& instance, const FlatStep& flat, size_t target) {
@@ -81,8 +91,9 @@ int output_of_target(const Instance& instance, const FlatStep& flat, size_t targ
 
 Dtype reduced_dtype(const Instance& instance, const FlatStep& flat, std::span<const Dtype> arrived) {
   for (size_t i = 0; i < flat.reduced; ++i)
-    if (flat.operands[i].kind == Operand::Kind::slice && flat.operands[i].peer_count > 0) return instance.dtype(flat.operands[i].name);
-  if (arrived.empty()) return Dtype::f64;   // constants alone
+    if (flat.operands[i].kind == Operand::Kind::slice && flat.operands[i].peer_count > 0)
+      return instance.dtype(flat.operands[i].name);
+  if (arrived.empty()) return Dtype::f64;  // constants alone
   return std::accumulate(arrived.begin(), arrived.end(), arrived[0], wider);
 }
 

@@ -18,7 +18,8 @@ int main_operand(const Instance& instance, const AssembledBlock& block, const Fl
 
 // Does this slice go through the step cell by cell with the main operand? The others are read as a whole, or meet it
 // through a derived space.
-bool is_aligned(const Instance& instance, const AssembledBlock& block, const FlatStep& flat, int main, const FlatOperand& operand);
+bool is_aligned(const Instance& instance, const AssembledBlock& block, const FlatStep& flat, int main,
+                const FlatOperand& operand);
 
 bool is_tile(const Instance& instance, const FlatStep& flat);
 

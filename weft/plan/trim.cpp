@@ -12,14 +12,18 @@ namespace weft::plan {
 
 namespace {
 
-constexpr size_t few = 3;                   // numbers of ranks for a single question
+constexpr size_t few = 3;  // numbers of ranks for a single question
 
 void each_step(Body& body, const std::function<void(Step&)>& f) {
   for (Item& item : body) {
-    if (auto* step = std::get_if<Step>(&item)) f(*step);
-    else if (auto* loop = std::get_if<Loop>(&item)) each_step(loop->body, f);
-    else if (auto* repeat = std::get_if<For>(&item)) each_step(repeat->body, f);
-    else each_step(std::get<When>(item).body, f);
+    if (auto* step = std::get_if<Step>(&item))
+      f(*step);
+    else if (auto* loop = std::get_if<Loop>(&item))
+      each_step(loop->body, f);
+    else if (auto* repeat = std::get_if<For>(&item))
+      each_step(repeat->body, f);
+    else
+      each_step(std::get<When>(item).body, f);
   }
 }
 

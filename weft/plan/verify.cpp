@@ -15,12 +15,14 @@ namespace weft::plan {
 namespace {
 
 constexpr int most_small_ranks = 9;
-constexpr int most_ranks_for_cover = 32;    // V15: further numbers of ranks are tried where a step has not run
-constexpr int most_ranks_for_parameters = 12;         // and other values of parameters, with fewer
+constexpr int most_ranks_for_cover = 32;       // V15: further numbers of ranks are tried where a step has not run
+constexpr int most_ranks_for_parameters = 12;  // and other values of parameters, with fewer
 
 using Ran = std::set<std::pair<int, int>>;  // (lane of the text, step of the text)
 
-bool is_integer(const std::string& text) { return !text.empty() && text.find_first_not_of("-0123456789") == std::string::npos; }
+bool is_integer(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("-0123456789") == std::string::npos;
+}
 
 // Does `require` admit n ranks? A line that cannot be evaluated is left to Instance, which says why.
 bool admits(const Plan& plan, int ranks, const std::map<Id, std::string>& params) {
@@ -40,7 +42,7 @@ bool admits(const Plan& plan, int ranks, const std::map<Id, std::string>& params
   return true;
 }
 
-int deepest(const Body& body) {             // largest lag
+int deepest(const Body& body) {  // largest lag
   int most = 0;
   for (const Step* step : text_steps(body))
     for (const Await& await : step->after) most = std::max(most, await.lag);
@@ -51,9 +53,12 @@ std::vector<Variant> variants(const Plan& plan) {
   int reach = 0;
   for (const Buffer& buffer : plan.buffers) reach = std::max(reach, buffer.depth);
   for (const Lane& lane : plan.lanes) reach = std::max(reach, deepest(lane.body));
-  const bool aliases = std::any_of(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& b) { return !b.alias.empty(); });
-  const bool given = std::any_of(plan.spaces.begin(), plan.spaces.end(), [](const Space& s) { return s.kind == Space::Kind::given; });
-  const bool even = std::any_of(plan.spaces.begin(), plan.spaces.end(), [](const Space& s) { return s.kind == Space::Kind::even; });
+  const bool aliases =
+      std::any_of(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& b) { return !b.alias.empty(); });
+  const bool given =
+      std::any_of(plan.spaces.begin(), plan.spaces.end(), [](const Space& s) { return s.kind == Space::Kind::given; });
+  const bool even =
+      std::any_of(plan.spaces.begin(), plan.spaces.end(), [](const Space& s) { return s.kind == Space::Kind::even; });
   std::vector<Variant> list;
   for (bool alias : {true, false}) {
     if (alias && !aliases) continue;
@@ -78,7 +83,8 @@ std::vector<std::pair<int, const Step*>> uncovered(const Plan& plan, const Ran& 
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     const std::vector<const Step*> steps = text_steps(plan.lanes[lane].body);
     for (size_t s = 0; s < steps.size(); ++s)
-      if (!steps[s]->targets.empty() && !ran.contains({static_cast<int>(lane), static_cast<int>(s)})) list.emplace_back(static_cast<int>(lane), steps[s]);
+      if (!steps[s]->targets.empty() && !ran.contains({static_cast<int>(lane), static_cast<int>(s)}))
+        list.emplace_back(static_cast<int>(lane), steps[s]);
   }
   return list;
 }
@@ -148,7 +154,10 @@ void cover_rest(const Plan& plan, const VerifyOptions& options, Findings& findin
     finding.rule = "V15";
     finding.lane = plan.lanes[static_cast<size_t>(lane)].name;
     finding.step = step->label.empty() ? print(*step) : step->label;
-    finding.message = fmt::format("ran on no number of ranks up to {} that `require` admits. Remedy: drop the step, or widen what the plan admits", most_ranks_for_cover);
+    finding.message = fmt::format(
+        "ran on no number of ranks up to {} that `require` admits. Remedy: drop the step, or widen what the plan "
+        "admits",
+        most_ranks_for_cover);
     findings.add(finding, "cover");
   }
 }

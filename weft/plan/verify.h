@@ -9,17 +9,28 @@
 
 namespace weft::plan {
 
-struct Finding { std::string rule; int rank = -1; Id lane; int channel = -1; std::string step, cell, message; };
+struct Finding {
+  std::string rule;
+  int rank = -1;
+  Id lane;
+  int channel = -1;
+  std::string step, cell, message;
+};
 std::string print(const Finding& finding);
 
 struct VerifyOptions {
-  std::vector<int> ranks;                       // empty: those of 1..9 that `require` admits
+  std::vector<int> ranks;  // empty: those of 1..9 that `require` admits
   std::map<Id, std::string> params;
   int max_findings = 20;
-  std::function<bool(int rank, int peer)> mappable;   // V3; empty: every peer
-  bool cache = true;                            // read and keep verdicts under cache_directory()
+  std::function<bool(int rank, int peer)> mappable;  // V3; empty: every peer
+  bool cache = true;                                 // read and keep verdicts under cache_directory()
 };
-struct Verdict { std::vector<Finding> findings; std::vector<int> ranks; int64_t steps = 0; bool ok() const { return findings.empty(); } };
+struct Verdict {
+  std::vector<Finding> findings;
+  std::vector<int> ranks;
+  int64_t steps = 0;
+  bool ok() const { return findings.empty(); }
+};
 
 Verdict verify(const Plan& plan, const VerifyOptions& options = {});
 // Throws Error(plan) with the first findings.

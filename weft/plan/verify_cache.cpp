@@ -10,7 +10,7 @@ namespace weft::plan {
 
 namespace {
 
-constexpr int verifier_version = 1;         // raised when a rule changes: old verdicts are forgotten
+constexpr int verifier_version = 1;  // raised when a rule changes: old verdicts are forgotten
 
 std::filesystem::path path_of(const std::string& key) { return cache_directory() / "verdicts" / hash_hex(key); }
 
@@ -44,12 +44,15 @@ std::optional<Verdict> read_verdict(const std::string& key) {
     return std::nullopt;
   }
   const size_t check = text.rfind("check ");
-  if (check == std::string::npos || text.substr(check) != "check " + hash_hex(text.substr(0, check) + key) + "\n") return std::nullopt;
+  if (check == std::string::npos || text.substr(check) != "check " + hash_hex(text.substr(0, check) + key) + "\n")
+    return std::nullopt;
   std::istringstream lines(text.substr(0, check));
   std::string form, verdict_word, steps_word, ranks_word;
   int version = 0, rank = 0;
   Verdict verdict;
-  if (!(lines >> form >> verdict_word >> version >> steps_word >> verdict.steps >> ranks_word) || version != verifier_version) return std::nullopt;
+  if (!(lines >> form >> verdict_word >> version >> steps_word >> verdict.steps >> ranks_word) ||
+      version != verifier_version)
+    return std::nullopt;
   while (lines >> rank) verdict.ranks.push_back(rank);
   return verdict;
 }

@@ -7,7 +7,7 @@ namespace weft::plan {
 
 namespace {
 
-constexpr int given_chunks = 3;             // counts are drawn from {0, 1, 3}
+constexpr int given_chunks = 3;  // counts are drawn from {0, 1, 3}
 constexpr uint64_t kind_shift = 60;
 
 bool like(const Plan& plan, size_t a, size_t b) {
@@ -51,7 +51,8 @@ Spaces::Spaces(const Instance& instance, const Assembly& assembly, const Variant
     shape.key = count >= 0 ? static_cast<uint64_t>(count) : (uint64_t{1} << 58) + s;
     for (size_t t = 0; t < s; ++t) {
       const bool same = shape.kind == Space::Kind::equal && shapes_[t].kind == shape.kind && like(plan, s, t);
-      const bool both_fixed = shape.kind == Space::Kind::fixed && shapes_[t].kind == shape.kind && shape.key == shapes_[t].key;
+      const bool both_fixed =
+          shape.kind == Space::Kind::fixed && shapes_[t].kind == shape.kind && shape.key == shapes_[t].key;
       if (same) shape.key = shapes_[t].key;
       if (same || both_fixed) join(static_cast<int>(t), static_cast<int>(s));
     }
@@ -68,10 +69,14 @@ void Spaces::join(int a, int b) {
 uint64_t Spaces::size_key(int space, const Coord& coord) const {
   const SpaceShape& shape = (*this)[space];
   switch (shape.kind) {
-    case Space::Kind::even: return uint64_t{1} << kind_shift | static_cast<uint64_t>(space) << 40 | pack(coord);
-    case Space::Kind::given: return uint64_t{2} << kind_shift | pack(without_part(coord));
-    case Space::Kind::equal: return uint64_t{3} << kind_shift | (shape.key & 0xffff) << 40 | pack(without_part(coord));
-    case Space::Kind::fixed: break;
+    case Space::Kind::even:
+      return uint64_t{1} << kind_shift | static_cast<uint64_t>(space) << 40 | pack(coord);
+    case Space::Kind::given:
+      return uint64_t{2} << kind_shift | pack(without_part(coord));
+    case Space::Kind::equal:
+      return uint64_t{3} << kind_shift | (shape.key & 0xffff) << 40 | pack(without_part(coord));
+    case Space::Kind::fixed:
+      break;
   }
   return shape.cut ? uint64_t{4} << kind_shift | static_cast<uint64_t>(space) << 40 | pack(without_part(coord))
                    : uint64_t{5} << kind_shift | shape.key;
@@ -83,13 +88,15 @@ int Spaces::chunks(int space, int part) const {
 }
 
 // ---- memory
-CellMemory::CellMemory(const Instance& instance, const Spaces& spaces, bool alias) : spaces_(&spaces), instance_(&instance) {
+CellMemory::CellMemory(const Instance& instance, const Spaces& spaces, bool alias)
+    : spaces_(&spaces), instance_(&instance) {
   const Plan& plan = instance.plan();
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     roots_.push_back(alias ? instance.buffer_root(static_cast<int>(b)) : static_cast<int>(b));
     const SpaceShape& shape = spaces[instance.buffer_space(static_cast<int>(b))];
     const int depth = plan.buffers[b].depth;
-    sizes_.push_back(static_cast<size_t>(shape.parts) * static_cast<size_t>(shape.shares) * static_cast<size_t>(shape.slices) *
+    sizes_.push_back(static_cast<size_t>(shape.parts) * static_cast<size_t>(shape.shares) *
+                     static_cast<size_t>(shape.slices) *
                      static_cast<size_t>(depth && shape.cut ? depth : shape.chunks));
   }
   size_t total = 0;
@@ -107,7 +114,8 @@ size_t CellMemory::index(int rank, int buffer, const Coord& coord, int64_t turn)
   const bool deep = depth > 0 && shape.cut;
   const int chunks = deep ? depth : shape.chunks;
   const int chunk = deep ? static_cast<int>(turn % depth) : coord.chunk;
-  return buffer_base(rank, buffer) + static_cast<size_t>(((coord.part * shape.shares + coord.share) * chunks + chunk) * shape.slices + coord.slice);
+  return buffer_base(rank, buffer) +
+         static_cast<size_t>(((coord.part * shape.shares + coord.share) * chunks + chunk) * shape.slices + coord.slice);
 }
 
 int CellMemory::access(Cell& cell, int actor, const uint32_t* clock, bool write) {
@@ -121,7 +129,7 @@ int CellMemory::access(Cell& cell, int actor, const uint32_t* clock, bool write)
     cell.readers.clear();
     return race;
   }
-  size_t kept = 0;                          // a later write that is ordered after us is ordered after those before us
+  size_t kept = 0;  // a later write that is ordered after us is ordered after those before us
   for (size_t i = 0; i < cell.readers.size(); ++i)
     if (!ordered(cell.readers[i])) cell.readers[kept++] = cell.readers[i];
   while (cell.readers.size() > kept) cell.readers.pop_back();

@@ -9,17 +9,55 @@ namespace {
 const char* symbol(expr::Op op) {
   using expr::Op;
   switch (op) {
-    case Op::neg: return "neg"; case Op::not_: return "not"; case Op::add: return "+"; case Op::sub: return "-";
-    case Op::mul: return "*"; case Op::div: return "/"; case Op::mod: return "%"; case Op::pow: return "^";
-    case Op::bit_and: return "&"; case Op::bit_or: return "|"; case Op::bit_xor: return "xor"; case Op::shl: return "<<";
-    case Op::shr: return ">>"; case Op::lt: return "<"; case Op::gt: return ">"; case Op::le: return "<=";
-    case Op::ge: return ">="; case Op::eq: return "=="; case Op::ne: return "!="; case Op::and_: return "and";
-    case Op::or_: return "or"; default: return "?";
+    case Op::neg:
+      return "neg";
+    case Op::not_:
+      return "not";
+    case Op::add:
+      return "+";
+    case Op::sub:
+      return "-";
+    case Op::mul:
+      return "*";
+    case Op::div:
+      return "/";
+    case Op::mod:
+      return "%";
+    case Op::pow:
+      return "^";
+    case Op::bit_and:
+      return "&";
+    case Op::bit_or:
+      return "|";
+    case Op::bit_xor:
+      return "xor";
+    case Op::shl:
+      return "<<";
+    case Op::shr:
+      return ">>";
+    case Op::lt:
+      return "<";
+    case Op::gt:
+      return ">";
+    case Op::le:
+      return "<=";
+    case Op::ge:
+      return ">=";
+    case Op::eq:
+      return "==";
+    case Op::ne:
+      return "!=";
+    case Op::and_:
+      return "and";
+    case Op::or_:
+      return "or";
+    default:
+      return "?";
   }
 }
 
 Term find(const std::vector<std::pair<std::string, Term>>& names, const std::string& name) {
-  for (size_t i = names.size(); i > 0; --i)           // later assignments shadow earlier ones
+  for (size_t i = names.size(); i > 0; --i)  // later assignments shadow earlier ones
     if (names[i - 1].first == name) return names[i - 1].second;
   return no_term;
 }
@@ -48,13 +86,16 @@ const KernelTerms::Compiled& KernelTerms::compile(int index, std::span<const Dty
 
 Term KernelTerms::expand(const expr::Node& node, const Names& names, Term position) {
   switch (node.op) {
-    case expr::Op::integer: return terms_->constant(static_cast<double>(node.integer));
-    case expr::Op::number: return terms_->constant(node.number);
+    case expr::Op::integer:
+      return terms_->constant(static_cast<double>(node.integer));
+    case expr::Op::number:
+      return terms_->constant(node.number);
     case expr::Op::name: {
       const Term known = find(names, node.name);
       return known != no_term ? known : terms_->scalar(node.name);
     }
-    default: break;
+    default:
+      break;
   }
   std::vector<Term> args;
   for (const expr::Expr& arg : node.args) args.push_back(expand(*arg, names, position));
@@ -69,7 +110,8 @@ TermOutput KernelTerms::tile(const Compiled& compiled, const Names& names, Term 
   std::vector<Term> args;
   for (const std::string& arg : compiled.kernel.body[0].args) args.push_back(find(names, arg));
   if (position != no_term) args.push_back(position);
-  return {terms_->cast(compiled.typed.outputs[0], terms_->apply(compiled.kernel.body[0].function, args)), false, kernel::Reduction::sum};
+  return {terms_->cast(compiled.typed.outputs[0], terms_->apply(compiled.kernel.body[0].function, args)), false,
+          kernel::Reduction::sum};
 }
 
 std::vector<TermOutput> KernelTerms::expand(const Compiled& compiled, const Names& given, Term position) {
@@ -79,12 +121,14 @@ std::vector<TermOutput> KernelTerms::expand(const Compiled& compiled, const Name
     names.emplace_back(line.name, terms_->cast(line.dtype, expand(*line.value, names, position)));
   std::vector<TermOutput> outputs;
   for (size_t k = 0; k < compiled.kernel.outputs.size(); ++k)
-    outputs.push_back({find(names, compiled.kernel.outputs[k]), compiled.typed.fold_of_output[k] >= 0, compiled.typed.fold_reduction[k]});
+    outputs.push_back({find(names, compiled.kernel.outputs[k]), compiled.typed.fold_of_output[k] >= 0,
+                       compiled.typed.fold_reduction[k]});
   return outputs;
 }
 
-const std::vector<TermOutput>& KernelTerms::apply(int index, const std::vector<Id>& scalars, std::span<const Dtype> dtypes,
-                                                  std::span<const Term> inputs, Term position) {
+const std::vector<TermOutput>& KernelTerms::apply(int index, const std::vector<Id>& scalars,
+                                                  std::span<const Dtype> dtypes, std::span<const Term> inputs,
+                                                  Term position) {
   const Compiled& compiled = compile(index, dtypes);
   const bool positioned = compiled.typed.body.needs_positions || kernel::kind(compiled.kernel) == kernel::Kind::tile;
   key_.assign({reinterpret_cast<uint64_t>(&compiled), positioned ? position : no_term});
@@ -94,7 +138,8 @@ const std::vector<TermOutput>& KernelTerms::apply(int index, const std::vector<I
   if (known != known_.end()) return known->second;
   Names names;
   for (size_t i = 0; i < compiled.kernel.scalars.size(); ++i)
-    names.emplace_back(compiled.kernel.scalars[i], terms_->scalar(i < scalars.size() ? scalars[i] : compiled.kernel.scalars[i]));
+    names.emplace_back(compiled.kernel.scalars[i],
+                       terms_->scalar(i < scalars.size() ? scalars[i] : compiled.kernel.scalars[i]));
   for (size_t i = 0; i < compiled.kernel.inputs.size(); ++i) names.emplace_back(compiled.kernel.inputs[i], inputs[i]);
   return known_[key_] = expand(compiled, names, position);
 }

@@ -12,7 +12,7 @@ namespace weft::plan {
 
 struct TermOutput {
   Term term = no_term;
-  bool folds = false;                       // a contribution to a coarser cell, by `reduction`
+  bool folds = false;  // a contribution to a coarser cell, by `reduction`
   kernel::Reduction reduction = kernel::Reduction::sum;
 };
 
@@ -26,14 +26,19 @@ class KernelTerms {
                                        std::span<const Term> inputs, Term position);
 
  private:
-  struct Compiled { kernel::Kernel kernel; kernel::Typed typed; };
+  struct Compiled {
+    kernel::Kernel kernel;
+    kernel::Typed typed;
+  };
   using Names = std::vector<std::pair<std::string, Term>>;
   const Compiled& compile(int index, std::span<const Dtype> dtypes);
   std::vector<TermOutput> expand(const Compiled& compiled, const Names& names, Term position);
   TermOutput tile(const Compiled& compiled, const Names& names, Term position);
   Term expand(const expr::Node& node, const Names& names, Term position);
 
-  struct Hash { size_t operator()(const std::vector<uint64_t>& key) const; };
+  struct Hash {
+    size_t operator()(const std::vector<uint64_t>& key) const;
+  };
   const Instance* instance_;
   Terms* terms_;
   std::map<std::pair<int, std::vector<Dtype>>, std::unique_ptr<Compiled>> compiled_;

@@ -1,8 +1,6 @@
-// V11 and V12: every result cell equals what its post says, in the promised order, with the promised rounding.
-//
 // A post is evaluated for one cell of its target: an operand of an aligned space means the same share, chunk and slice
 // of its part; any other operand, and the operands of a fold, mean whole parts. Inputs and states mean what they held
-// when the launch began (an `own` buffer: on its owner), so the check waits until the run is over.
+// when the launch began (an `own` buffer: on its owner), so they are asked for when the run is over.
 #include "weft/plan/verify_post.h"
 
 #include <algorithm>
@@ -14,10 +12,9 @@ namespace weft::plan {
 
 namespace {
 
-template <typename T> auto& at(T& list, int index) { return list[static_cast<size_t>(index)]; }
-
-[[noreturn]] void refuse_post(const std::string& message, const std::string& remedy) { throw Error(ErrorKind::plan, "post: " + message, remedy, "V1"); }
-
+[[noreturn]] void refuse_post(const std::string& message, const std::string& remedy) {
+  throw Error(ErrorKind::plan, "post: " + message, remedy, "V1");
+}
 
 bool parse_integer(const std::string& text, int64_t& value) {
   if (text.empty()) return false;
@@ -34,7 +31,7 @@ bool parse_integer(const std::string& text, int64_t& value) {
 
 // ---- numbers
 PostNumbers::PostNumbers(const Instance& instance) : instance_(&instance) {
-  for (const auto& [name, text] : instance.impl().params) {          // with the caller's values
+  for (const auto& [name, text] : instance.impl().params) {  // with the caller's values
     int64_t value = 0;
     if (parse_integer(text, value)) params_[name] = expr::integer(value);
   }
@@ -44,11 +41,14 @@ PostNumbers::PostNumbers(const Instance& instance) : instance_(&instance) {
 int64_t PostNumbers::operator()(const Expr& e) {
   auto& [keep, compiled] = known_[e.get()];
   if (!keep) {
-    keep = e;                               // so that its address stays its own
-    compiled.code = expr::IntCode(expr::substitute(e, params_), [&](const std::string& name) {
-      compiled.names.push_back(name);
-      return static_cast<int>(compiled.names.size()) - 1;
-    }, tables_);
+    keep = e;  // so that its address stays its own
+    compiled.code = expr::IntCode(
+        expr::substitute(e, params_),
+        [&](const std::string& name) {
+          compiled.names.push_back(name);
+          return static_cast<int>(compiled.names.size()) - 1;
+        },
+        tables_);
   }
   int64_t values[64] = {};
   for (size_t i = 0; i < compiled.names.size() && i < 64; ++i) {
@@ -59,7 +59,9 @@ int64_t PostNumbers::operator()(const Expr& e) {
           values[i] = (*scope)[k - 1].second;
           found = true;
         }
-    if (!found) refuse_post(compiled.names[i] + " is not known in a post", "use n, r, parameters, lets, the part's variable and those of its sums");
+    if (!found)
+      refuse_post(compiled.names[i] + " is not known in a post",
+                  "use n, r, parameters, lets, the part's variable and those of its sums");
   }
   return compiled.code.run(values);
 }
@@ -83,11 +85,13 @@ void PostNumbers::begin(int rank) {
 // ---- values
 PostTerms::PostTerms(SymbolicRun& run) : run_(&run), numbers_(run.subject().instance) {}
 
-std::optional<PostTerms::Value> PostTerms::evaluate(const Post& post, size_t target, int rank, const Coord& coord, int launch) {
+std::optional<PostTerms::Value> PostTerms::evaluate(const Post& post, size_t target, int rank, const Coord& coord,
+                                                    int launch) {
   numbers_.begin(rank);
   numbers_.push(post.var, coord.part);
   const int buffer = find_buffer(run_->subject().instance.plan(), post.targets[target].name);
-  std::optional<Value> value = term(post.value, {rank, launch, run_->subject().instance.buffer_space(buffer), coord}, target);
+  std::optional<Value> value =
+      term(post.value, {rank, launch, run_->subject().instance.buffer_space(buffer), coord}, target);
   numbers_.pop();
   if (value) value->term = run_->subject().terms.cast(run_->subject().instance.dtype(buffer), value->term);
   return value;
@@ -131,8 +135,11 @@ const PostTerms::Needs& PostTerms::needs(const PostTerm& post) {
 std::optional<PostTerms::Value> PostTerms::term(const PostTerm& post, const Context& context, size_t output) {
   if (post.kind != PostTerm::Kind::kernel && post.kind != PostTerm::Kind::reduce) return compute(post, context, output);
   const Needs& depends = needs(post);
-  std::vector<int64_t> key{static_cast<int64_t>(reinterpret_cast<intptr_t>(&post)), context.launch, static_cast<int64_t>(std::min<size_t>(output, 1 << 20)),
-                           depends.rank ? context.rank : -1, depends.cell ? context.space : -1,
+  std::vector<int64_t> key{static_cast<int64_t>(reinterpret_cast<intptr_t>(&post)),
+                           context.launch,
+                           static_cast<int64_t>(std::min<size_t>(output, 1 << 20)),
+                           depends.rank ? context.rank : -1,
+                           depends.cell ? context.space : -1,
                            depends.cell ? static_cast<int64_t>(pack(context.coord)) : -1};
   for (const Id& name : depends.names) key.push_back(numbers_.bound(name));
   const auto known = known_.find(key);
@@ -142,10 +149,14 @@ std::optional<PostTerms::Value> PostTerms::term(const PostTerm& post, const Cont
 
 std::optional<PostTerms::Value> PostTerms::compute(const PostTerm& post, const Context& context, size_t output) {
   switch (post.kind) {
-    case PostTerm::Kind::cell: return cell(post, context);
-    case PostTerm::Kind::reduce: return reduce(post, context);
-    case PostTerm::Kind::kernel: return apply(post, context, output);
-    case PostTerm::Kind::constant: return Value{run_->subject().terms.constant(post.value), Dtype::f64};
+    case PostTerm::Kind::cell:
+      return cell(post, context);
+    case PostTerm::Kind::reduce:
+      return reduce(post, context);
+    case PostTerm::Kind::kernel:
+      return apply(post, context, output);
+    case PostTerm::Kind::constant:
+      return Value{run_->subject().terms.constant(post.value), Dtype::f64};
   }
   return std::nullopt;
 }
@@ -193,7 +204,8 @@ std::optional<PostTerms::Value> PostTerms::cell(const PostTerm& post, const Cont
     }
     for (int share = 0; share < shape.shares; ++share)
       for (int chunk = 0; chunk < run_->chunks(*rank, context.launch, space, part); ++chunk)
-        for (int slice = 0; slice < shape.slices; ++slice) list.push_back(leaf(buffer, *rank, {part, share, chunk, slice}, context.launch));
+        for (int slice = 0; slice < shape.slices; ++slice)
+          list.push_back(leaf(buffer, *rank, {part, share, chunk, slice}, context.launch));
   }
   if (std::find(list.begin(), list.end(), no_term) != list.end()) return std::nullopt;
   return Value{run_->subject().terms.all(list), instance.dtype(buffer)};
@@ -214,7 +226,8 @@ std::optional<PostTerms::Value> PostTerms::reduce(const PostTerm& post, const Co
   if (list.empty()) return std::nullopt;
   kernel::Reduction reduction = post.reduction;
   const auto& params = run_->subject().instance.impl().params;
-  if (const auto named = params.find(post.reduction_param); named != params.end()) reduction = kernel::parse_reduction(named->second).value_or(reduction);
+  if (const auto named = params.find(post.reduction_param); named != params.end())
+    reduction = kernel::parse_reduction(named->second).value_or(reduction);
   return Value{run_->subject().terms.fold(reduction, accumulate_dtype(dtype), list), dtype};
 }
 
@@ -241,12 +254,14 @@ std::optional<std::vector<TermOutput>> PostTerms::outputs(const PostTerm& post, 
     any_aligned |= buffer >= 0 && run_->spaces().aligned(run_->subject().instance.buffer_space(buffer), context.space);
   }
   const bool tile = kernel::kind(at(run_->subject().instance.plan().kernels, kernel)) == kernel::Kind::tile;
-  const Term position = tile && any_aligned ? no_term : terms.position(run_->spaces()[context.space].twin, context.coord);
+  const Term position =
+      tile && any_aligned ? no_term : terms.position(run_->spaces()[context.space].twin, context.coord);
   return run_->subject().kernels.apply(kernel, post.call.scalars, dtypes, inputs, position);
 }
 
 // A folding kernel in a post folds all elements of the parts that its operands name.
-std::optional<PostTerms::Value> PostTerms::fold(const PostTerm& post, const Context& context, int kernel, size_t output) {
+std::optional<PostTerms::Value> PostTerms::fold(const PostTerm& post, const Context& context, int kernel,
+                                                size_t output) {
   const Instance& instance = run_->subject().instance;
   const PostTerm* cell = first_cell(post);
   if (!cell) refuse_post("a fold of constants", "give it a buffer");
@@ -281,131 +296,6 @@ std::optional<PostTerms::Value> PostTerms::apply(const PostTerm& post, const Con
   return Value{value.term, terms.has_dtype(value.term) ? terms.dtype(value.term) : Dtype::f64};
 }
 
-// ---- the check
-namespace {
-
-class Checker {
- public:
-  explicit Checker(SymbolicRun& run) : run_(run), posts_(run), plan_(run.subject().instance.plan()) {}
-
-  void check() {
-    for (size_t b = 0; b < plan_.buffers.size(); ++b) {
-      const Buffer& buffer = plan_.buffers[b];
-      bool stated = false;
-      for (const Post& post : plan_.posts)
-        for (size_t t = 0; t < post.targets.size(); ++t)
-          if (post.targets[t].name == buffer.name) {
-            stated = true;
-            check(post, t, static_cast<int>(b));
-          }
-      if (!stated && (buffer.role == Buffer::Role::out || buffer.role == Buffer::Role::inout))
-        add("V11", -1, buffer.name, fmt::format("no post says what {} must hold. Remedy: post {}[p] = ...", buffer.name, buffer.name), "stated");
-      if (!stated && buffer.role == Buffer::Role::state) check(Post{}, 0, static_cast<int>(b));
-    }
-  }
-
- private:
-  void add(const std::string& rule, int rank, const std::string& cell, const std::string& message, const std::string& kind) {
-    Finding finding;
-    finding.rule = rule;
-    finding.rank = rank;
-    finding.cell = cell;
-    finding.message = message;
-    run_.findings().add(finding, kind + cell.substr(0, cell.find('@')));
-  }
-
-  void check(const Post& post, size_t target, int buffer) {
-    const Instance& instance = run_.subject().instance;
-    const int space = instance.buffer_space(buffer);
-    const SpaceShape& shape = run_.spaces()[space];
-    for (int rank = 0; rank < instance.ranks(); ++rank)
-      for (int launch = 0; launch < verified_launches; ++launch)
-        for (int part = 0; part < shape.parts; ++part) {
-          if (instance.own_part(buffer, rank) != -1 && instance.own_part(buffer, rank) != part) continue;
-          for (int share = 0; share < shape.shares; ++share)
-            for (int chunk = 0; chunk < run_.chunks(rank, launch, space, part); ++chunk)
-              for (int slice = 0; slice < shape.slices; ++slice) {
-                if (run_.findings().full()) return;
-                one(post, target, buffer, rank, {part, share, chunk, slice}, launch);
-              }
-        }
-  }
-
-  // A state without a post keeps its value.
-  std::optional<Term> wanted(const Post& post, size_t target, int buffer, int rank, const Coord& coord, int launch) {
-    if (post.targets.empty()) return run_.before(rank, launch, buffer, coord);
-    const auto value = posts_.evaluate(post, target, rank, coord, launch);
-    return value ? std::optional(value->term) : std::nullopt;
-  }
-
-  void one(const Post& post, size_t target, int buffer, int rank, const Coord& coord, int launch) {
-    const std::string name = fmt::format("{}@{}[{}]", at(plan_.buffers, buffer).name, rank, coord.part);
-    std::optional<Term> want;
-    try {
-      want = wanted(post, target, buffer, rank, coord, launch);
-    } catch (const Error& error) {
-      add("V1", rank, name, error.message() + ". Remedy: " + error.remedy(), "post");
-      throw Halt{};
-    }
-    if (!want) return;
-    const Term have = run_.after(rank, launch, buffer, coord);
-    Terms& terms = run_.subject().terms;
-    const std::string cell = fmt::format("{} channel {} chunk {} slice {} after launch {}", name, coord.share, coord.chunk, coord.slice, launch);
-    if (have == no_term) {
-      add("V11", rank, cell, fmt::format("is never written. Remedy: a step that writes it on rank {}", rank), "written");
-      return;
-    }
-    const bool any = plan_.order != Order::rank, hops = plan_.round == Round::hops;
-    if (terms.normal(have, any, hops) != terms.normal(*want, any, hops)) different(rank, cell, have, *want);
-    else if (plan_.order == Order::fixed) same_tree(post, target, rank, cell, have);
-    same_bits(buffer, rank, cell, coord, launch, have, *want);
-  }
-
-  void different(int rank, const std::string& cell, Term have, Term want) {
-    Terms& terms = run_.subject().terms;
-    const std::string text = fmt::format("holds {}, its post says {}", terms.print(have), terms.print(want));
-    if (terms.normal(have, true, true) != terms.normal(want, true, true)) {
-      add("V11", rank, cell, text, "value");
-      return;
-    }
-    const bool rounding = terms.normal(have, true, false) != terms.normal(want, true, false);
-    add("V12", rank, cell, text + (rounding ? "; it is rounded on the way. Remedy: a wider wire type, or `round hops`"
-                                            : "; the order is another one. Remedy: `order any`, or an algorithm that keeps rank order"), "numbers");
-  }
-
-  // order fixed: the same tree for every cell.
-  void same_tree(const Post& post, size_t target, int rank, const std::string& cell, Term have) {
-    const Term tree = run_.subject().terms.skeleton(have);
-    if (tree == no_term) return;
-    const auto [place, fresh] = trees_.try_emplace({&post, target}, std::pair(tree, cell));
-    if (!fresh && place->second.first != tree)
-      add("V12", rank, cell, fmt::format("is reduced in another order than {}. Remedy: `order any`, or an algorithm with one tree for all cells", place->second.second), "tree");
-  }
-
-  // Ranks that should hold the same value hold the same bits.
-  void same_bits(int buffer, int rank, const std::string& cell, const Coord& coord, int launch, Term have, Term want) {
-    const auto [place, fresh] = bits_.try_emplace({static_cast<uint64_t>(buffer) << 48 | static_cast<uint64_t>(launch) << 40 | pack(coord), want}, std::pair(have, rank));
-    if (!fresh && place->second.first != have && !run_.findings().full())
-      add("V12", rank, cell, fmt::format("differs in its bits from rank {}: {} and {}. Remedy: round to the wire's type before the value is spread",
-                                         place->second.second, run_.subject().terms.print(have), run_.subject().terms.print(place->second.first)), "bits");
-  }
-
-  SymbolicRun& run_;
-  PostTerms posts_;
-  const Plan& plan_;
-  std::map<std::pair<const Post*, size_t>, std::pair<Term, std::string>> trees_;
-  std::map<std::pair<uint64_t, Term>, std::pair<Term, int>> bits_;
-};
-
-}  // namespace
-
-void check_posts(SymbolicRun& run) {
-  try {
-    Checker(run).check();
-  } catch (const Halt&) {
-  }
-}
-
 // ---- counts of given spaces
 namespace {
 
@@ -418,7 +308,8 @@ void join_cells(const Instance& instance, PostNumbers& numbers, const PostTerm& 
     if (at(instance.plan().spaces, other).kind != Space::Kind::given) return;
     const int64_t peer = post.cell.peers ? numbers(post.cell.peers->first) : rank;
     if (peer == expr::none) return;
-    join(space, rank, part, other, static_cast<int>(wrap(peer, instance.ranks())), static_cast<int>(wrap(numbers(post.cell.parts.first), instance.parts(other))));
+    join(space, rank, part, other, static_cast<int>(wrap(peer, instance.ranks())),
+         static_cast<int>(wrap(numbers(post.cell.parts.first), instance.parts(other))));
     return;
   }
   const bool sum = post.kind == PostTerm::Kind::reduce;

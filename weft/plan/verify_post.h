@@ -8,12 +8,13 @@
 
 namespace weft::plan {
 
-// Evaluates the integer expressions of posts: over r, n, parameters, lets, the post's own variable and those of its sums.
+// Evaluates the integer expressions of posts: over r, n, parameters, lets, the post's own variable and those of its
+// sums.
 class PostNumbers {
  public:
   explicit PostNumbers(const Instance& instance);
-  void begin(int rank);                               // lets of that rank (channel 0)
-  int64_t bound(const Id& name) const;                // 0 where it is not bound
+  void begin(int rank);                 // lets of that rank (channel 0)
+  int64_t bound(const Id& name) const;  // 0 where it is not bound
   void push(const Id& name, int64_t value) { bound_.emplace_back(name, value); }
   void pop() { bound_.pop_back(); }
   int64_t operator()(const Expr& e);
@@ -24,21 +25,34 @@ class PostNumbers {
   std::map<std::string, expr::Table> tables_;
   int rank_ = -1;
   std::vector<std::pair<Id, int64_t>> lets_, bound_;
-  struct Compiled { expr::IntCode code; std::vector<Id> names; };
+  struct Compiled {
+    expr::IntCode code;
+    std::vector<Id> names;
+  };
   std::map<const expr::Node*, std::pair<Expr, Compiled>> known_;
 };
 
 class PostTerms {
  public:
   PostTerms(SymbolicRun& run);
-  struct Value { Term term = no_term; Dtype dtype = Dtype::f32; };
+  struct Value {
+    Term term = no_term;
+    Dtype dtype = Dtype::f32;
+  };
   // What target `target` of the post must hold in this cell of its space on this rank after this launch; nothing where
   // every contribution is absent (a peer `none`) or the launch was not reached. Throws Error(plan, V1).
   std::optional<Value> evaluate(const Post& post, size_t target, int rank, const Coord& coord, int launch);
+
  private:
-  struct Context { int rank, launch, space; Coord coord; };
+  struct Context {
+    int rank, launch, space;
+    Coord coord;
+  };
   // What a value depends on besides the launch: for remembering values, since posts say the same for many cells.
-  struct Needs { bool rank = false, cell = false; std::vector<Id> names; };
+  struct Needs {
+    bool rank = false, cell = false;
+    std::vector<Id> names;
+  };
   const Needs& needs(const PostTerm& post);
   void collect_needs(const PostTerm& post, std::vector<Id>& bound, bool folded, Needs& needs) const;
   std::optional<Value> term(const PostTerm& post, const Context& context, size_t output);

@@ -7,8 +7,6 @@ namespace weft::plan {
 
 namespace {
 
-template <typename T> auto& at(T& list, int index) { return list[static_cast<size_t>(index)]; }
-
 // Draws from {0, 1, 3}; seed 0 always 1, so that one run has every step work.
 int draw(uint64_t what, uint64_t seed) {
   if (seed == 0) return 1;
@@ -21,7 +19,7 @@ int draw(uint64_t what, uint64_t seed) {
 }  // namespace
 
 void Findings::add(Finding finding, const std::string& kind) {
-  std::string step = finding.step;          // instances of one step of the text are one fault
+  std::string step = finding.step;  // instances of one step of the text are one fault
   step = step.substr(0, step.find('('));
   if (full() || !known_.insert(finding.rule + "|" + finding.lane + "|" + step + "|" + kind).second) return;
   list_.push_back(std::move(finding));
@@ -47,15 +45,21 @@ void ClockPool::release(int id) {
 }
 
 SymbolicRun::SymbolicRun(const Subject& subject, const Variant& variant, Findings& findings)
-    : subject_(&subject), variant_(variant), findings_(&findings), spaces_(subject.instance, subject.assembly, variant),
+    : subject_(&subject),
+      variant_(variant),
+      findings_(&findings),
+      spaces_(subject.instance, subject.assembly, variant),
       memory_(subject.instance, spaces_, variant.alias),
-      actors_(subject.assembly.lanes.size() + static_cast<size_t>(subject.instance.ranks())), clocks_(actors_ * actors_),
-      pool_(actors_), links_(subject.assembly.links.size()) {
+      actors_(subject.assembly.lanes.size() + static_cast<size_t>(subject.instance.ranks())),
+      clocks_(actors_ * actors_),
+      pool_(actors_),
+      links_(subject.assembly.links.size()) {
   const auto ranks = static_cast<size_t>(subject.instance.ranks());
   begun_.assign(ranks, std::vector<std::vector<Term>>(verified_launches));
   ended_ = begun_;
   for (size_t i = 0; i < links_.size(); ++i)
-    links_[i].credit.assign(static_cast<size_t>(at(subject.instance.plan().families, subject.assembly.links[i].family).slots), -1);
+    links_[i].credit.assign(
+        static_cast<size_t>(at(subject.instance.plan().families, subject.assembly.links[i].family).slots), -1);
   for (const AssembledLane& lane : subject.assembly.lanes)
     for (const AssembledBlock& block : lane.blocks)
       for (const AssembledStep& step : block.steps)
@@ -83,7 +87,8 @@ bool SymbolicRun::run() {
       Finding finding;
       if (!waits.empty()) finding = subject_->at(waits[0].lane, waits[0].block, waits[0].step, "V8", "");
       finding.rule = "V8";
-      finding.message = "the run does not end; " + machine.deadlock() + ". Remedy: more slots than slices, another order of steps, or a lane of its own";
+      finding.message = "the run does not end; " + machine.deadlock() +
+                        ". Remedy: more slots than slices, another order of steps, or a lane of its own";
       findings_->add(finding, "deadlock");
     }
   } catch (const Halt&) {
@@ -92,9 +97,12 @@ bool SymbolicRun::run() {
   for (size_t i = 0; whole && i < links_.size(); ++i)
     if (!links_[i].queue.empty()) {
       const Message& left = links_[i].queue.front();
-      findings_->add(subject_->at(left.lane, left.block, left.step, "V7",
-                                  fmt::format("{} messages to rank {} are never received. Remedy: receive them, or do not send them",
-                                              links_[i].queue.size(), subject_->assembly.links[i].to)), "unread");
+      findings_->add(
+          subject_->at(
+              left.lane, left.block, left.step, "V7",
+              fmt::format("{} messages to rank {} are never received. Remedy: receive them, or do not send them",
+                          links_[i].queue.size(), subject_->assembly.links[i].to)),
+          "unread");
       whole = false;
     }
   return whole;
@@ -102,12 +110,15 @@ bool SymbolicRun::run() {
 
 std::string SymbolicRun::actor_name(int actor) const {
   const auto& lanes = subject_->assembly.lanes;
-  if (actor >= static_cast<int>(lanes.size())) return fmt::format("the user of rank {}", actor - static_cast<int>(lanes.size()));
+  if (actor >= static_cast<int>(lanes.size()))
+    return fmt::format("the user of rank {}", actor - static_cast<int>(lanes.size()));
   const AssembledLane& lane = at(lanes, actor);
-  return fmt::format("rank {} lane {} channel {}", lane.rank, at(subject_->instance.plan().lanes, lane.lane).name, lane.channel);
+  return fmt::format("rank {} lane {} channel {}", lane.rank, at(subject_->instance.plan().lanes, lane.lane).name,
+                     lane.channel);
 }
 
-void SymbolicRun::report(const Event& event, std::string rule, std::string message, std::string cell, const std::string& kind) {
+void SymbolicRun::report(const Event& event, std::string rule, std::string message, std::string cell,
+                         const std::string& kind) {
   Finding finding = subject_->at(event.lane, event.block, event.step, std::move(rule), std::move(message));
   finding.cell = std::move(cell);
   findings_->add(std::move(finding), kind);
@@ -146,7 +157,7 @@ void SymbolicRun::receive(const Event& event, std::vector<Message>& messages) {
     pool_.release(messages.back().clock);
     check_message(event, messages.back());
   }
-  for (int link : event.what->sends) {      // the slot was given back by whoever took the message `slots` before
+  for (int link : event.what->sends) {  // the slot was given back by whoever took the message `slots` before
     LinkState& state = at(links_, link);
     const int credit = state.credit[static_cast<size_t>(state.sent++) % state.credit.size()];
     if (credit >= 0) merge(event.lane, pool_[credit]);
@@ -160,11 +171,16 @@ void SymbolicRun::check_message(const Event& event, const Message& message) {
   const std::string from = subject_->assembly.describe(message.lane, message.block, message.step);
   joined_.insert({{event.lane, event.block}, {message.lane, message.block}});
   bool shared = here.loop == there.loop && !here.loop;
-  for (uint16_t space : here.spaces) shared |= std::find(there.spaces.begin(), there.spaces.end(), space) != there.spaces.end();
+  for (uint16_t space : here.spaces)
+    shared |= std::find(there.spaces.begin(), there.spaces.end(), space) != there.spaces.end();
   if (!shared || message.chunk != event.chunk || message.launch != event.launch) {
-    report(event, "V7", fmt::format("iteration {} of launch {} receives what {} sent in iteration {} of launch {}{}. Remedy: send and receive in the same "
-                                    "iteration of loops over the same space", event.chunk, event.launch, from, message.chunk, message.launch,
-                                    shared ? "" : " of a loop over another space"), "", "iteration");
+    report(event, "V7",
+           fmt::format("iteration {} of launch {} receives what {} sent in iteration {} of launch {}{}. Remedy: send "
+                       "and receive in the same "
+                       "iteration of loops over the same space",
+                       event.chunk, event.launch, from, message.chunk, message.launch,
+                       shared ? "" : " of a loop over another space"),
+           "", "iteration");
     throw Halt{};
   }
 }
@@ -195,7 +211,8 @@ int SymbolicRun::chunks(int rank, int launch, int space, int part) {
   if (shape.kind != Space::Kind::given) return spaces_.chunks(space, part);
   if (!shape.cut) return 1;
   const int base = at(subject_->given_base, space);
-  if (base >= 0) return draw(static_cast<uint64_t>(at(subject_->given_class, base + rank * shape.parts + part)), variant_.seed);
+  if (base >= 0)
+    return draw(static_cast<uint64_t>(at(subject_->given_class, base + rank * shape.parts + part)), variant_.seed);
   read_counts(-1, launch, space, rank);
   return at(count_values_, counts_.at({rank, launch, space}) + part);
 }
@@ -210,10 +227,12 @@ void SymbolicRun::read_counts(int lane, int launch, int space, int rank) {
   const int base = static_cast<int>(count_values_.size());
   for (int part = 0; part < spaces_[space].parts; ++part) {
     Cell& cell = memory_[memory_.index(rank, buffer, {part, 0, 0, 0}, 0)];
-    if (!known) count_values_.push_back(cell.term == no_term ? 0 : draw(subject_->terms.fingerprint(cell.term), variant_.seed));
+    if (!known)
+      count_values_.push_back(cell.term == no_term ? 0 : draw(subject_->terms.fingerprint(cell.term), variant_.seed));
     if (lane < 0) continue;
     const int race = memory_.access(cell, lane, clock(lane), false);
-    const bool stale = cell.term == no_term || (at(plan.buffers, buffer).role == Buffer::Role::scratch && cell.launch != launch);
+    const bool stale =
+        cell.term == no_term || (at(plan.buffers, buffer).role == Buffer::Role::scratch && cell.launch != launch);
     if (race < 0 && !stale) continue;
     Finding finding;
     finding.rule = race >= 0 ? "V9" : "V10";
@@ -221,7 +240,8 @@ void SymbolicRun::read_counts(int lane, int launch, int space, int rank) {
     finding.lane = at(plan.lanes, at(subject_->assembly.lanes, lane).lane).name;
     finding.channel = at(subject_->assembly.lanes, lane).channel;
     finding.cell = cell_name(rank, buffer, {part, 0, 0, 0});
-    finding.message = fmt::format("the loop over {} begins before {} is written. Remedy: await the step that writes it", at(plan.spaces, space).name, at(plan.buffers, buffer).name);
+    finding.message = fmt::format("the loop over {} begins before {} is written. Remedy: await the step that writes it",
+                                  at(plan.spaces, space).name, at(plan.buffers, buffer).name);
     findings_->add(finding, "counts");
     throw Halt{};
   }
@@ -234,13 +254,15 @@ int64_t SymbolicRun::iterations(int lane, int block, int launch) {
   for (uint16_t space : at(where.blocks, block).head.spaces) {
     const bool by_buffer = spaces_[space].kind == Space::Kind::given && at(subject_->given_base, space) < 0;
     if (by_buffer) read_counts(lane, launch, space, where.rank);
-    for (int part = 0; part < spaces_[space].parts; ++part) most = std::max(most, chunks(where.rank, launch, space, part));
+    for (int part = 0; part < spaces_[space].parts; ++part)
+      most = std::max(most, chunks(where.rank, launch, space, part));
   }
   return most;
 }
 
 // ---- users: they write inputs before a launch; after it they read results and may overwrite inputs
-template <typename F> void SymbolicRun::each_cell(int rank, int launch, int buffer, F&& f) {
+template <typename F>
+void SymbolicRun::each_cell(int rank, int launch, int buffer, F&& f) {
   const int space = subject_->instance.buffer_space(buffer);
   const SpaceShape& shape = spaces_[space];
   const int64_t own = subject_->instance.own_part(buffer, rank);
@@ -256,8 +278,10 @@ void SymbolicRun::touch_user(int rank, int launch, int buffer, const Coord& coor
   const Buffer& text = at(subject_->instance.plan().buffers, buffer);
   using Role = Buffer::Role;
   Cell& cell = memory_[memory_.index(rank, buffer, coord, 0)];
-  const bool reads = end && (text.role == Role::out || text.role == Role::inout || text.role == Role::state) && cell.term != no_term;
-  const bool fresh = !end && (text.role == Role::in || text.role == Role::inout || (text.role == Role::state && launch == 0));
+  const bool reads =
+      end && (text.role == Role::out || text.role == Role::inout || text.role == Role::state) && cell.term != no_term;
+  const bool fresh =
+      !end && (text.role == Role::in || text.role == Role::inout || (text.role == Role::state && launch == 0));
   if (!end && text.role == Role::out && memory_.root(buffer) == buffer) cell.term = no_term;
   if (!reads && !fresh && !(end && text.role == Role::in)) return;
   const int race = memory_.access(cell, user(rank), clock(user(rank)), !reads);
@@ -270,9 +294,12 @@ void SymbolicRun::touch_user(int rank, int launch, int buffer, const Coord& coor
   finding.rule = "V9";
   finding.rank = rank;
   finding.cell = cell_name(rank, buffer, coord);
-  finding.message = fmt::format("the user of rank {} {} while {} still {} it. Remedy: let the launch end after an await on the steps of the peers that use the buffer",
-                                rank, reads ? "reads a result" : "writes an input", actor_name(race), reads ? "writes" : "reads");
-  if (race < static_cast<int>(subject_->assembly.lanes.size())) finding.lane = at(subject_->instance.plan().lanes, at(subject_->assembly.lanes, race).lane).name;
+  finding.message = fmt::format(
+      "the user of rank {} {} while {} still {} it. Remedy: let the launch end after an await on the steps of the "
+      "peers that use the buffer",
+      rank, reads ? "reads a result" : "writes an input", actor_name(race), reads ? "writes" : "reads");
+  if (race < static_cast<int>(subject_->assembly.lanes.size()))
+    finding.lane = at(subject_->instance.plan().lanes, at(subject_->assembly.lanes, race).lane).name;
   findings_->add(finding, "user" + text.name);
   if (findings_->full()) throw Halt{};
 }
@@ -280,16 +307,19 @@ void SymbolicRun::touch_user(int rank, int launch, int buffer, const Coord& coor
 void SymbolicRun::user_access(int rank, int launch, bool end) {
   ++clock(user(rank))[user(rank)];
   const auto& buffers = subject_->instance.plan().buffers;
-  for (int pass = 0; pass < 2; ++pass)      // plain buffers first: `given by` spaces read their counts
+  for (int pass = 0; pass < 2; ++pass)  // plain buffers first: `given by` spaces read their counts
     for (size_t b = 0; b < buffers.size(); ++b) {
       const bool counted = spaces_[subject_->instance.buffer_space(static_cast<int>(b))].kind == Space::Kind::given;
       if (buffers[b].role == Buffer::Role::scratch || counted != (pass == 1)) continue;
-      if (!end && pass == 1 && buffers[b].role == Buffer::Role::out) {      // counts may not be known yet: forget all
-        for (size_t i = 0; memory_.root(static_cast<int>(b)) == static_cast<int>(b) && i < memory_.buffer_cells(static_cast<int>(b)); ++i)
+      if (!end && pass == 1 && buffers[b].role == Buffer::Role::out) {  // counts may not be known yet: forget all
+        for (size_t i = 0;
+             memory_.root(static_cast<int>(b)) == static_cast<int>(b) && i < memory_.buffer_cells(static_cast<int>(b));
+             ++i)
           memory_[memory_.buffer_base(rank, static_cast<int>(b)) + i].term = no_term;
         continue;
       }
-      each_cell(rank, launch, static_cast<int>(b), [&](const Coord& coord) { touch_user(rank, launch, static_cast<int>(b), coord, end); });
+      each_cell(rank, launch, static_cast<int>(b),
+                [&](const Coord& coord) { touch_user(rank, launch, static_cast<int>(b), coord, end); });
     }
 }
 

@@ -33,7 +33,7 @@ class Findings {
   std::set<std::string> known_;
 };
 
-struct Halt {};                             // thrown where a run cannot go on; its finding is made
+struct Halt {};  // thrown where a run cannot go on; its finding is made
 
 // Everything of a plan on n ranks that does not change from variant to variant.
 struct Subject {
@@ -41,9 +41,9 @@ struct Subject {
   const Assembly& assembly;
   Terms& terms;
   KernelTerms& kernels;
-  std::vector<std::vector<const Step*>> text;         // per lane of the text, by source_step
-  std::vector<int> given_class;                       // (given space, rank, part) -> class of equal counts
-  std::vector<int> given_base;                        // per space, -1: not given or `given by`
+  std::vector<std::vector<const Step*>> text;  // per lane of the text, by source_step
+  std::vector<int> given_class;                // (given space, rank, part) -> class of equal counts
+  std::vector<int> given_base;                 // per space, -1: not given or `given by`
   Finding at(int lane, int block, int step, std::string rule, std::string message) const;
 };
 Subject make_subject(const Instance& instance, const Assembly& assembly, Terms& terms, KernelTerms& kernels);
@@ -97,9 +97,22 @@ class SymbolicRun : public Domain {
     int lane = 0, block = 0, step = 0, launch = 0, clock = -1;
     int64_t chunk = 0;
   };
-  struct LinkState { std::deque<Message> queue; std::vector<int> credit; int64_t sent = 0, received = 0; };
-  struct Source { std::vector<Term> terms; bool whole = false, message = false; Dtype dtype = Dtype::f32; };
-  struct Named { const FlatOperand* operand = nullptr; int rank = 0; std::vector<Coord> cells; bool aligned = false; };
+  struct LinkState {
+    std::deque<Message> queue;
+    std::vector<int> credit;
+    int64_t sent = 0, received = 0;
+  };
+  struct Source {
+    std::vector<Term> terms;
+    bool whole = false, message = false;
+    Dtype dtype = Dtype::f32;
+  };
+  struct Named {
+    const FlatOperand* operand = nullptr;
+    int rank = 0;
+    std::vector<Coord> cells;
+    bool aligned = false;
+  };
 
   // verify_run.cpp: order
   uint32_t* clock(int actor) { return clocks_.data() + static_cast<size_t>(actor) * actors_; }
@@ -113,7 +126,8 @@ class SymbolicRun : public Domain {
   void report(const Event& event, std::string rule, std::string message, std::string cell, const std::string& kind);
   void user_access(int rank, int launch, bool end);
   void touch_user(int rank, int launch, int buffer, const Coord& coord, bool end);
-  template <typename F> void each_cell(int rank, int launch, int buffer, F&& f);
+  template <typename F>
+  void each_cell(int rank, int launch, int buffer, F&& f);
   std::vector<Term> snapshot(int rank);
   void read_counts(int lane, int launch, int space, int rank);
 
@@ -125,16 +139,19 @@ class SymbolicRun : public Domain {
   void check_sizes(const Event& event, const std::vector<Named>& named, int main);
   Term read(const Event& event, const Named& named, const Coord& coord);
   Source load(const Event& event, const Named& named, bool tile);
-  std::vector<Source> sources(const Event& event, std::vector<Message>& messages, const std::vector<Named>& named, int main);
+  std::vector<Source> sources(const Event& event, std::vector<Message>& messages, const std::vector<Named>& named,
+                              int main);
   void values(const Event& event, const std::vector<Source>& sources, const std::vector<Named>& named, int main,
               std::vector<std::vector<TermOutput>>& out, Dtype& nominal);
-  void store(const Event& event, const std::vector<Named>& named, const std::vector<std::vector<TermOutput>>& values, Dtype nominal,
-             int snapshot);
+  void store(const Event& event, const std::vector<Named>& named, const std::vector<std::vector<TermOutput>>& values,
+             Dtype nominal, int snapshot);
   void write(const Event& event, const Named& named, const std::vector<std::vector<TermOutput>>& values, int output,
              const std::optional<Dtype>& narrow);
-  void accumulate(const Event& event, const Named& named, const std::vector<std::vector<TermOutput>>& values, int output);
-  void send(const Event& event, const FlatOperand& operand, size_t& next, const std::vector<std::vector<TermOutput>>& values, int output,
-            const std::optional<Dtype>& narrow, Dtype nominal, int snapshot);
+  void accumulate(const Event& event, const Named& named, const std::vector<std::vector<TermOutput>>& values,
+                  int output);
+  void send(const Event& event, const FlatOperand& operand, size_t& next,
+            const std::vector<std::vector<TermOutput>>& values, int output, const std::optional<Dtype>& narrow,
+            Dtype nominal, int snapshot);
   std::string cell_name(int rank, int buffer, const Coord& coord) const;
 
   const Subject* subject_;
@@ -146,13 +163,13 @@ class SymbolicRun : public Domain {
   std::vector<uint32_t> clocks_;
   ClockPool pool_;
   std::vector<LinkState> links_;
-  std::map<std::array<int, 3>, std::vector<int>> done_;      // awaited steps (and blocks, step -1) -> clocks
-  std::map<std::array<int, 3>, int> counts_;                 // (rank, launch, space) -> base in count_values_
+  std::map<std::array<int, 3>, std::vector<int>> done_;  // awaited steps (and blocks, step -1) -> clocks
+  std::map<std::array<int, 3>, int> counts_;             // (rank, launch, space) -> base in count_values_
   std::vector<int> count_values_;
-  std::vector<std::vector<std::vector<Term>>> begun_, ended_;       // per rank, launch: cells
-  std::vector<size_t> snapshot_base_;                               // per buffer, in a snapshot
+  std::vector<std::vector<std::vector<Term>>> begun_, ended_;  // per rank, launch: cells
+  std::vector<size_t> snapshot_base_;                          // per buffer, in a snapshot
   std::set<std::pair<std::pair<int, int>, std::pair<int, int>>> joined_;
-  std::vector<uint64_t> sizes_;                              // of the present step's cells
+  std::vector<uint64_t> sizes_;  // of the present step's cells
   int64_t steps_ = 0;
 };
 

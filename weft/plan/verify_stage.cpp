@@ -12,7 +12,7 @@ namespace weft::plan {
 
 namespace {
 
-using Place = std::pair<int, int>;          // lane, block
+using Place = std::pair<int, int>;  // lane, block
 
 class Stages {
  public:
@@ -29,15 +29,18 @@ class Stages {
   }
 
   void check() {
-    std::map<std::pair<int, int>, int> of_lane;       // (stage, lane) -> block
+    std::map<std::pair<int, int>, int> of_lane;  // (stage, lane) -> block
     std::map<int, std::vector<int>> after;
     for (size_t i = 0; i < places_.size(); ++i) {
       const auto [lane, block] = places_[i];
       const int stage = find(static_cast<int>(i));
       const auto [place, fresh] = of_lane.try_emplace({stage, lane}, block);
       if (!fresh) {
-        fault(lane, block, fmt::format("this block and block {} of its lane exchange messages or awaits chunk by chunk (directly or through others): with many "
-                                       "chunks the first would have to wait for the second. Remedy: one loop for both", place->second + 1));
+        fault(lane, block,
+              fmt::format("this block and block {} of its lane exchange messages or awaits chunk by chunk (directly or "
+                          "through others): with many "
+                          "chunks the first would have to wait for the second. Remedy: one loop for both",
+                          place->second + 1));
         return;
       }
       if (block > 0) after[find(ids_[{lane, block - 1}])].push_back(stage);
@@ -52,14 +55,19 @@ class Stages {
   void read_awaits() {
     for (size_t i = 0; i < places_.size(); ++i) {
       const auto [lane, block] = places_[i];
-      const AssembledBlock& here = subject_.assembly.lanes[static_cast<size_t>(lane)].blocks[static_cast<size_t>(block)];
+      const AssembledBlock& here =
+          subject_.assembly.lanes[static_cast<size_t>(lane)].blocks[static_cast<size_t>(block)];
       for (const AssembledStep& step : here.steps)
         for (const Awaited& awaited : step.after) {
           const int other = ids_[{awaited.lane, awaited.block}];
           if (other == static_cast<int>(i)) continue;
-          const bool loop = subject_.assembly.lanes[static_cast<size_t>(awaited.lane)].blocks[static_cast<size_t>(awaited.block)].head.loop;
-          if (here.head.loop && loop) join(static_cast<int>(i), other);
-          else whole_.emplace_back(other, static_cast<int>(i));
+          const bool loop = subject_.assembly.lanes[static_cast<size_t>(awaited.lane)]
+                                .blocks[static_cast<size_t>(awaited.block)]
+                                .head.loop;
+          if (here.head.loop && loop)
+            join(static_cast<int>(i), other);
+          else
+            whole_.emplace_back(other, static_cast<int>(i));
         }
     }
   }
@@ -69,7 +77,9 @@ class Stages {
     for (int next : after[stage]) {
       if (next == stage || state[next] == 1) {
         const auto [lane, block] = places_[static_cast<size_t>(next)];
-        fault(lane, block, "the loops of this block and of others wait for each other's ends in a circle. Remedy: await the same chunk, or order the lanes");
+        fault(lane, block,
+              "the loops of this block and of others wait for each other's ends in a circle. Remedy: await the same "
+              "chunk, or order the lanes");
         return false;
       }
       if (!state.contains(next) || state[next] == 0)
@@ -79,9 +89,12 @@ class Stages {
     return true;
   }
 
-  void fault(int lane, int block, const std::string& message) { findings_.add(subject_.at(lane, block, 0, "V8", message), "stage"); }
+  void fault(int lane, int block, const std::string& message) {
+    findings_.add(subject_.at(lane, block, 0, "V8", message), "stage");
+  }
   int find(int i) {
-    while (parent_[static_cast<size_t>(i)] != i) i = parent_[static_cast<size_t>(i)] = parent_[static_cast<size_t>(parent_[static_cast<size_t>(i)])];
+    while (parent_[static_cast<size_t>(i)] != i)
+      i = parent_[static_cast<size_t>(i)] = parent_[static_cast<size_t>(parent_[static_cast<size_t>(i)])];
     return i;
   }
   void join(int a, int b) { parent_[static_cast<size_t>(find(a))] = find(b); }

@@ -7,10 +7,9 @@ namespace weft::plan {
 
 namespace {
 
-template <typename T> auto& at(T& list, int index) { return list[static_cast<size_t>(index)]; }
-
 bool in_loop(const Spot& spot, int space) {
-  return spot.loop && std::find(spot.head->spaces.begin(), spot.head->spaces.end(), static_cast<uint16_t>(space)) != spot.head->spaces.end();
+  return spot.loop && std::find(spot.head->spaces.begin(), spot.head->spaces.end(), static_cast<uint16_t>(space)) !=
+                          spot.head->spaces.end();
 }
 
 bool narrower(Dtype a, Dtype b) { return size_bytes(a) < size_bytes(b); }
@@ -23,7 +22,8 @@ Spot SymbolicRun::spot(const Event& event) const {
   return {head.loop, &head, lane.channel, event.slice, event.chunk, event.turn};
 }
 
-void SymbolicRun::cells(int space, const FlatOperand& operand, int rank, const Spot& spot, int launch, std::vector<Coord>& out) {
+void SymbolicRun::cells(int space, const FlatOperand& operand, int rank, const Spot& spot, int launch,
+                        std::vector<Coord>& out) {
   const SpaceShape& shape = spaces_[space];
   const bool looped = in_loop(spot, space);
   const int step = looped ? shape.slices / spot.head->slices : shape.slices;
@@ -95,12 +95,19 @@ void SymbolicRun::check_sizes(const Event& event, const std::vector<Named>& name
     if (!other.aligned) continue;
     bool same = other.cells.size() == first.cells.size();
     for (size_t i = 0; same && i < first.cells.size(); ++i)
-      same = its != space && (tile || at(subject_->instance.plan().spaces, its).derived != Space::Derived::no) ? pack(other.cells[i]) == pack(first.cells[i]) : spaces_.size_key(its, other.cells[i]) == sizes_[i];
+      same = its != space && (tile || at(subject_->instance.plan().spaces, its).derived != Space::Derived::no)
+                 ? pack(other.cells[i]) == pack(first.cells[i])
+                 : spaces_.size_key(its, other.cells[i]) == sizes_[i];
     if (same) continue;
     const auto text = [&](const Named& x) {
-      return x.cells.empty() ? "no cell" : fmt::format("{} cells from {}", x.cells.size(), cell_name(x.rank, x.operand->name, x.cells[0]));
+      return x.cells.empty()
+                 ? "no cell"
+                 : fmt::format("{} cells from {}", x.cells.size(), cell_name(x.rank, x.operand->name, x.cells[0]));
     };
-    report(event, "V2", fmt::format("{} and {} do not have the same sizes. Remedy: name the same parts, or parts of `equal` spaces", text(first), text(other)), "", "sizes");
+    report(event, "V2",
+           fmt::format("{} and {} do not have the same sizes. Remedy: name the same parts, or parts of `equal` spaces",
+                       text(first), text(other)),
+           "", "sizes");
     throw Halt{};
   }
 }
@@ -110,11 +117,16 @@ Term SymbolicRun::read(const Event& event, const Named& named, const Coord& coor
   Cell& cell = memory_[memory_.index(named.rank, buffer, coord, event.turn)];
   const int race = memory_.access(cell, event.lane, clock(event.lane), false);
   if (race >= 0)
-    report(event, "V9", fmt::format("reads what {} writes, and nothing orders the two. Remedy: await that step, or add `when c == 0` to what runs in every channel", actor_name(race)),
+    report(event, "V9",
+           fmt::format("reads what {} writes, and nothing orders the two. Remedy: await that step, or add `when c == "
+                       "0` to what runs in every channel",
+                       actor_name(race)),
            cell_name(named.rank, buffer, coord), "read" + std::to_string(buffer));
   const bool scratch = at(subject_->instance.plan().buffers, memory_.root(buffer)).role == Buffer::Role::scratch;
   if (cell.term == no_term || (scratch && cell.launch != event.launch)) {
-    report(event, "V10", fmt::format("reads a cell that {}. Remedy: write it first, in this launch", cell.term == no_term ? "was never written" : "holds what an earlier launch left"),
+    report(event, "V10",
+           fmt::format("reads a cell that {}. Remedy: write it first, in this launch",
+                       cell.term == no_term ? "was never written" : "holds what an earlier launch left"),
            cell_name(named.rank, buffer, coord), "read" + std::to_string(buffer));
     throw Halt{};
   }
@@ -129,8 +141,11 @@ SymbolicRun::Source SymbolicRun::load(const Event& event, const Named& named, bo
   const int space = subject_->instance.buffer_space(named.operand->name);
   const Space& text = at(subject_->instance.plan().spaces, space);
   if (!tile && text.derived == Space::Derived::no && subject_->instance.fixed_count(space) != 1) {
-    report(event, "V2", fmt::format("{} lies in space {}, which does not meet the step's cells. Remedy: put the space into the loop, or derive it (of ... by ...)",
-                                    at(subject_->instance.plan().buffers, named.operand->name).name, text.name), "", "meets" + std::to_string(space));
+    report(event, "V2",
+           fmt::format("{} lies in space {}, which does not meet the step's cells. Remedy: put the space into the "
+                       "loop, or derive it (of ... by ...)",
+                       at(subject_->instance.plan().buffers, named.operand->name).name, text.name),
+           "", "meets" + std::to_string(space));
     throw Halt{};
   }
   source.terms = {subject_->terms.all(source.terms)};
@@ -138,7 +153,8 @@ SymbolicRun::Source SymbolicRun::load(const Event& event, const Named& named, bo
   return source;
 }
 
-std::vector<SymbolicRun::Source> SymbolicRun::sources(const Event& event, std::vector<Message>& messages, const std::vector<Named>& named, int main) {
+std::vector<SymbolicRun::Source> SymbolicRun::sources(const Event& event, std::vector<Message>& messages,
+                                                      const std::vector<Named>& named, int main) {
   const FlatStep& flat = event.what->flat;
   const bool tile = is_tile(subject_->instance, flat);
   std::vector<Source> list;
@@ -157,8 +173,12 @@ std::vector<SymbolicRun::Source> SymbolicRun::sources(const Event& event, std::v
       }
       Message& message = messages[next_message++];
       if (message.sizes != sizes_) {
-        report(event, "V7", fmt::format("the message from {} has {} cells of other sizes than the {} handled here. Remedy: send and receive the same parts",
-                                        subject_->assembly.describe(message.lane, message.block, message.step), message.sizes.size(), sizes_.size()), "", "sizes");
+        report(event, "V7",
+               fmt::format("the message from {} has {} cells of other sizes than the {} handled here. Remedy: send and "
+                           "receive the same parts",
+                           subject_->assembly.describe(message.lane, message.block, message.step), message.sizes.size(),
+                           sizes_.size()),
+               "", "sizes");
         throw Halt{};
       }
       list.push_back({std::move(message.terms), false, true, message.dtype});
@@ -168,13 +188,14 @@ std::vector<SymbolicRun::Source> SymbolicRun::sources(const Event& event, std::v
 }
 
 // One list of outputs per cell. `nominal`: the dtype of what links without a wire type carry.
-void SymbolicRun::values(const Event& event, const std::vector<Source>& sources, const std::vector<Named>& named, int main,
-                         std::vector<std::vector<TermOutput>>& out, Dtype& nominal) {
+void SymbolicRun::values(const Event& event, const std::vector<Source>& sources, const std::vector<Named>& named,
+                         int main, std::vector<std::vector<TermOutput>>& out, Dtype& nominal) {
   const FlatStep& flat = event.what->flat;
   const Step& text = *at(subject_->text, at(subject_->assembly.lanes, event.lane).lane)[flat.source_step];
   size_t reduced = 0;
   std::vector<Dtype> arrived, dtypes;
-  for (size_t i = 0; i < flat.reduced; ++i) reduced += flat.operands[i].kind == Operand::Kind::constant ? 1 : static_cast<size_t>(flat.operands[i].peer_count);
+  for (size_t i = 0; i < flat.reduced; ++i)
+    reduced += flat.operands[i].kind == Operand::Kind::constant ? 1 : static_cast<size_t>(flat.operands[i].peer_count);
   for (size_t i = 0; i < reduced; ++i)
     if (sources[i].message) arrived.push_back(sources[i].dtype);
   const Dtype folded = reduced ? reduced_dtype(subject_->instance, flat, arrived) : Dtype::f32;
@@ -199,11 +220,13 @@ void SymbolicRun::values(const Event& event, const std::vector<Source>& sources,
       out.push_back({{inputs[0], false, flat.reduction}});
       continue;
     }
-    const Term position = tile && !all_whole ? no_term : subject_->terms.position(spaces_[space].twin, at(named, main).cells[cell]);
+    const Term position =
+        tile && !all_whole ? no_term : subject_->terms.position(spaces_[space].twin, at(named, main).cells[cell]);
     try {
       out.push_back(subject_->kernels.apply(flat.kernel, text.kernel.scalars, dtypes, inputs, position));
     } catch (const Error& error) {
-      report(event, "V1", error.message() + (error.remedy().empty() ? "" : ". Remedy: " + error.remedy()), "", "kernel");
+      report(event, "V1", error.message() + (error.remedy().empty() ? "" : ". Remedy: " + error.remedy()), "",
+             "kernel");
       throw Halt{};
     }
   }
@@ -215,9 +238,11 @@ void SymbolicRun::compute(const Event& event, std::vector<Message>& messages, in
   name_cells(event, named, main);
   if (main < 0) {
     if (event.what->receives.empty() && event.what->sends.empty())
-      report(event, "V2", "no operand says which cells this step handles. Remedy: name a slice of the loop's space", "", "no cells");
+      report(event, "V2", "no operand says which cells this step handles. Remedy: name a slice of the loop's space", "",
+             "no cells");
     else
-      report(event, "V2", "a step with links and no slice has no extent. Remedy: receive into a slice, or send one", "", "no cells");
+      report(event, "V2", "a step with links and no slice has no extent. Remedy: receive into a slice, or send one", "",
+             "no cells");
     throw Halt{};
   }
   check_sizes(event, named, main);
@@ -228,8 +253,8 @@ void SymbolicRun::compute(const Event& event, std::vector<Message>& messages, in
 }
 
 // ---- targets. A value that goes to several of them is first rounded to the narrowest type on a wire.
-void SymbolicRun::store(const Event& event, const std::vector<Named>& named, const std::vector<std::vector<TermOutput>>& values, Dtype nominal,
-                        int snapshot) {
+void SymbolicRun::store(const Event& event, const std::vector<Named>& named,
+                        const std::vector<std::vector<TermOutput>>& values, Dtype nominal, int snapshot) {
   const FlatStep& flat = event.what->flat;
   const size_t sources = size_t{flat.reduced} + flat.others;
   size_t next_named = 0, next_send = 0;
@@ -254,60 +279,81 @@ void SymbolicRun::store(const Event& event, const std::vector<Named>& named, con
     }
     for (int p = 0; p < target.peer_count; ++p) {
       const Named& entry = named[next_named++];
-      if (target.accumulate) accumulate(event, entry, values, output);
-      else write(event, entry, values, output, at(narrow, output));
+      if (target.accumulate)
+        accumulate(event, entry, values, output);
+      else
+        write(event, entry, values, output, at(narrow, output));
     }
   }
 }
 
-void SymbolicRun::write(const Event& event, const Named& named, const std::vector<std::vector<TermOutput>>& values, int output,
-                        const std::optional<Dtype>& narrow) {
+void SymbolicRun::write(const Event& event, const Named& named, const std::vector<std::vector<TermOutput>>& values,
+                        int output, const std::optional<Dtype>& narrow) {
   const int buffer = named.operand->name;
   if (!named.aligned && !values.empty()) {
-    report(event, "V2", fmt::format("{} is written cell by cell, but its space is not the step's. Remedy: +{}[..] to fold into coarser cells, or another space",
-                                    at(subject_->instance.plan().buffers, buffer).name, at(subject_->instance.plan().buffers, buffer).name), "", "target");
+    report(event, "V2",
+           fmt::format("{} is written cell by cell, but its space is not the step's. Remedy: +{}[..] to fold into "
+                       "coarser cells, or another space",
+                       at(subject_->instance.plan().buffers, buffer).name,
+                       at(subject_->instance.plan().buffers, buffer).name),
+           "", "target");
     throw Halt{};
   }
   for (size_t i = 0; i < named.cells.size(); ++i) {
     const TermOutput& value = at(values[i], output);
     if (value.folds) {
-      report(event, "V1", fmt::format("the kernel folds output {}, which needs a coarser target. Remedy: +{}[..]", output, at(subject_->instance.plan().buffers, buffer).name), "", "fold");
+      report(event, "V1",
+             fmt::format("the kernel folds output {}, which needs a coarser target. Remedy: +{}[..]", output,
+                         at(subject_->instance.plan().buffers, buffer).name),
+             "", "fold");
       throw Halt{};
     }
     Cell& cell = memory_[memory_.index(named.rank, buffer, named.cells[i], event.turn)];
     const int race = memory_.access(cell, event.lane, clock(event.lane), true);
     if (race >= 0)
-      report(event, "V9", fmt::format("writes what {} uses, and nothing orders the two. Remedy: await that step, or add `when c == 0` to what runs in every channel", actor_name(race)),
+      report(event, "V9",
+             fmt::format("writes what {} uses, and nothing orders the two. Remedy: await that step, or add `when c == "
+                         "0` to what runs in every channel",
+                         actor_name(race)),
              cell_name(named.rank, buffer, named.cells[i]), "write" + std::to_string(buffer));
     Term term = value.term;
-    if (narrow && (!subject_->terms.has_dtype(term) || narrower(*narrow, subject_->terms.dtype(term)))) term = subject_->terms.cast(*narrow, term);
+    if (narrow && (!subject_->terms.has_dtype(term) || narrower(*narrow, subject_->terms.dtype(term))))
+      term = subject_->terms.cast(*narrow, term);
     cell.term = subject_->terms.cast(subject_->instance.dtype(buffer), term);
     cell.launch = event.launch;
   }
 }
 
-void SymbolicRun::accumulate(const Event& event, const Named& named, const std::vector<std::vector<TermOutput>>& values, int output) {
+void SymbolicRun::accumulate(const Event& event, const Named& named, const std::vector<std::vector<TermOutput>>& values,
+                             int output) {
   const int buffer = named.operand->name;
   for (size_t i = 0; i < named.cells.size(); ++i) {
     const Coord& coord = named.cells[i];
     Cell& cell = memory_[memory_.index(named.rank, buffer, coord, event.turn)];
     if (cell.term == no_term || cell.launch != event.launch) {
-      report(event, "V10", "accumulates into a cell that has no value in this launch. Remedy: write an initial value (0 -> ...) first", cell_name(named.rank, buffer, coord), "accumulate");
+      report(
+          event, "V10",
+          "accumulates into a cell that has no value in this launch. Remedy: write an initial value (0 -> ...) first",
+          cell_name(named.rank, buffer, coord), "accumulate");
       throw Halt{};
     }
     const int race = memory_.access(cell, event.lane, clock(event.lane), true);
     if (race >= 0)
-      report(event, "V9", fmt::format("accumulates into what {} uses, and nothing orders the two. Remedy: one cell per channel, added up afterwards", actor_name(race)),
+      report(event, "V9",
+             fmt::format("accumulates into what {} uses, and nothing orders the two. Remedy: one cell per channel, "
+                         "added up afterwards",
+                         actor_name(race)),
              cell_name(named.rank, buffer, coord), "accumulate" + std::to_string(buffer));
     if (values.empty()) continue;
     std::vector<Term> contributions{cell.term};
-    for (size_t k = 0; k < values.size(); ++k)          // a coarser space in the loop: cell by cell; else everything
+    for (size_t k = 0; k < values.size(); ++k)  // a coarser space in the loop: cell by cell; else everything
       if (!named.aligned || k == i) contributions.push_back(at(values[k], output).term);
     cell.term = subject_->terms.bag(at(values[0], output).reduction, std::move(contributions));
   }
 }
 
-void SymbolicRun::send(const Event& event, const FlatOperand& operand, size_t& next, const std::vector<std::vector<TermOutput>>& values, int output,
+void SymbolicRun::send(const Event& event, const FlatOperand& operand, size_t& next,
+                       const std::vector<std::vector<TermOutput>>& values, int output,
                        const std::optional<Dtype>& narrow, Dtype nominal, int snapshot) {
   Message message;
   message.lane = event.lane;

@@ -28,41 +28,45 @@ bool holds_all(Dtype wide, Dtype narrow) {
 
 // Fields of an input's key: buffer 10 bits, rank + 1 10, launch 4, cell 40.
 uint64_t input_key(int buffer, int rank, uint64_t cell, int launch) {
-  return static_cast<uint64_t>(buffer) << 54 | static_cast<uint64_t>(rank + 1) << 44 | static_cast<uint64_t>(launch) << 40 | cell;
+  return static_cast<uint64_t>(buffer) << 54 | static_cast<uint64_t>(rank + 1) << 44 |
+         static_cast<uint64_t>(launch) << 40 | cell;
 }
 constexpr uint64_t cell_mask = (uint64_t{1} << 40) - 1;
 
 }  // namespace
 
 uint64_t pack(const Coord& c) {
-  return static_cast<uint64_t>(c.part) << 24 | static_cast<uint64_t>(c.share) << 16 | static_cast<uint64_t>(c.chunk) << 8 |
-         static_cast<uint64_t>(c.slice);
+  return static_cast<uint64_t>(c.part) << 24 | static_cast<uint64_t>(c.share) << 16 |
+         static_cast<uint64_t>(c.chunk) << 8 | static_cast<uint64_t>(c.slice);
 }
 
 Coord unpack(uint64_t packed) {
-  return {static_cast<int>(packed >> 24 & 0xffff), static_cast<int>(packed >> 16 & 0xff), static_cast<int>(packed >> 8 & 0xff),
-          static_cast<int>(packed & 0xff)};
+  return {static_cast<int>(packed >> 24 & 0xffff), static_cast<int>(packed >> 16 & 0xff),
+          static_cast<int>(packed >> 8 & 0xff), static_cast<int>(packed & 0xff)};
 }
 
 Terms::Terms(const Instance& instance) : instance_(&instance), nodes_(1), table_(4096, no_term) {}
 
 // ---- hash-consing
 Term Terms::make(TermKind kind, uint8_t op, uint8_t dtype, uint64_t key, std::span<const Term> list) {
-  uint64_t hash = mix(mix(static_cast<uint64_t>(kind) << 16 | static_cast<uint64_t>(op) << 8 | dtype, key), list.size());
+  uint64_t hash =
+      mix(mix(static_cast<uint64_t>(kind) << 16 | static_cast<uint64_t>(op) << 8 | dtype, key), list.size());
   for (Term child : list) hash = mix(hash, nodes_[child].hash);
   for (size_t at = hash & (table_.size() - 1);; at = (at + 1) & (table_.size() - 1)) {
     const Term found = table_[at];
     if (found == no_term) break;
     const Node& node = nodes_[found];
-    if (node.hash == hash && node.kind == kind && node.op == op && node.dtype == dtype && node.key == key && node.count == list.size() &&
-        std::equal(list.begin(), list.end(), children_.begin() + node.first))
+    if (node.hash == hash && node.kind == kind && node.op == op && node.dtype == dtype && node.key == key &&
+        node.count == list.size() && std::equal(list.begin(), list.end(), children_.begin() + node.first))
       return found;
   }
-  const Node node{kind, dtype, op, static_cast<uint32_t>(children_.size()), static_cast<uint32_t>(list.size()), key, hash};
-  const std::vector<Term> copy(list.begin(), list.end());            // list may lie in children_
+  const Node node{kind, dtype, op, static_cast<uint32_t>(children_.size()), static_cast<uint32_t>(list.size()),
+                  key,  hash};
+  const std::vector<Term> copy(list.begin(), list.end());  // list may lie in children_
   children_.insert(children_.end(), copy.begin(), copy.end());
   nodes_.push_back(node);
-  if (nodes_.size() * 2 > table_.size()) grow();
+  if (nodes_.size() * 2 > table_.size())
+    grow();
   else {
     size_t at = hash & (table_.size() - 1);
     while (table_[at] != no_term) at = (at + 1) & (table_.size() - 1);
@@ -88,10 +92,13 @@ uint64_t Terms::symbol(const std::string& text) {
 
 // ---- leaves and expressions
 Term Terms::input(int buffer, int rank, const Coord& coord, int launch) {
-  return make(TermKind::input, 0, static_cast<uint8_t>(instance_->dtype(buffer)), input_key(buffer, rank, pack(coord), launch), {});
+  return make(TermKind::input, 0, static_cast<uint8_t>(instance_->dtype(buffer)),
+              input_key(buffer, rank, pack(coord), launch), {});
 }
 
-Term Terms::constant(double value) { return make(TermKind::constant, 0, untyped, std::bit_cast<uint64_t>(value + 0.0), {}); }
+Term Terms::constant(double value) {
+  return make(TermKind::constant, 0, untyped, std::bit_cast<uint64_t>(value + 0.0), {});
+}
 Term Terms::scalar(const std::string& name) { return make(TermKind::scalar, 0, untyped, symbol(name), {}); }
 
 Term Terms::position(int space, const Coord& coord) {
@@ -109,7 +116,9 @@ Term Terms::all(std::span<const Term> terms) {
 
 Term Terms::cast(Dtype dtype, Term term) {
   const Node& node = nodes_[term];
-  if (node.dtype == static_cast<uint8_t>(dtype) || node.kind == TermKind::bag || node.kind == TermKind::constant || term == no_term) return term;
+  if (node.dtype == static_cast<uint8_t>(dtype) || node.kind == TermKind::bag || node.kind == TermKind::constant ||
+      term == no_term)
+    return term;
   if (node.kind == TermKind::cast) {
     const Term inner = children_[node.first];
     if (has_dtype(inner) && holds_all(this->dtype(term), this->dtype(inner))) return cast(dtype, inner);
@@ -124,11 +133,20 @@ bool Terms::is_identity(kernel::Reduction reduction, Term term) const {
   const double value = std::bit_cast<double>(node.key);
   using kernel::Reduction;
   switch (reduction) {
-    case Reduction::sum: case Reduction::bit_or: case Reduction::bit_xor: case Reduction::logical_or: return value == 0;
-    case Reduction::prod: case Reduction::logical_and: return value == 1;
-    case Reduction::min: return value == std::numeric_limits<double>::infinity();
-    case Reduction::max: return value == -std::numeric_limits<double>::infinity();
-    case Reduction::bit_and: return value == -1;
+    case Reduction::sum:
+    case Reduction::bit_or:
+    case Reduction::bit_xor:
+    case Reduction::logical_or:
+      return value == 0;
+    case Reduction::prod:
+    case Reduction::logical_and:
+      return value == 1;
+    case Reduction::min:
+      return value == std::numeric_limits<double>::infinity();
+    case Reduction::max:
+      return value == -std::numeric_limits<double>::infinity();
+    case Reduction::bit_and:
+      return value == -1;
   }
   return false;
 }
@@ -138,7 +156,8 @@ Term Terms::widened(Term term, Dtype accumulator) const {
   const Node& node = nodes_[term];
   if (node.kind != TermKind::cast) return term;
   const Term inner = children_[node.first];
-  return has_dtype(inner) && holds_all(dtype(term), dtype(inner)) && holds_all(accumulator, dtype(inner)) ? inner : term;
+  return has_dtype(inner) && holds_all(dtype(term), dtype(inner)) && holds_all(accumulator, dtype(inner)) ? inner
+                                                                                                          : term;
 }
 
 Term Terms::fold(kernel::Reduction reduction, Dtype accumulator, std::span<const Term> terms) {
@@ -150,7 +169,8 @@ Term Terms::fold(kernel::Reduction reduction, Dtype accumulator, std::span<const
     if (is_identity(reduction, term)) continue;
     const Node& node = nodes_[term];
     bags |= node.kind == TermKind::bag && node.op == op;
-    if (node.kind == TermKind::fold && node.op == op && list.empty() && node.dtype == static_cast<uint8_t>(accumulator)) {
+    if (node.kind == TermKind::fold && node.op == op && list.empty() &&
+        node.dtype == static_cast<uint8_t>(accumulator)) {
       const auto inner = children(term);
       list.insert(list.end(), inner.begin(), inner.end());
     } else {
@@ -187,11 +207,16 @@ Term Terms::stripped(Term term) const {
 Term Terms::rebuild(Term term, std::vector<Term> list) {
   const Node node = nodes_[term];
   switch (node.kind) {
-    case TermKind::cast: return cast(static_cast<Dtype>(node.dtype), list[0]);
-    case TermKind::fold: return fold(static_cast<kernel::Reduction>(node.op), static_cast<Dtype>(node.dtype), list);
-    case TermKind::bag: return bag(static_cast<kernel::Reduction>(node.op), std::move(list));
-    case TermKind::all: return all(list);
-    default: return make(node.kind, node.op, node.dtype, node.key, list);
+    case TermKind::cast:
+      return cast(static_cast<Dtype>(node.dtype), list[0]);
+    case TermKind::fold:
+      return fold(static_cast<kernel::Reduction>(node.op), static_cast<Dtype>(node.dtype), list);
+    case TermKind::bag:
+      return bag(static_cast<kernel::Reduction>(node.op), std::move(list));
+    case TermKind::all:
+      return all(list);
+    default:
+      return make(node.kind, node.op, node.dtype, node.key, list);
   }
 }
 
@@ -220,12 +245,16 @@ Term Terms::normal(Term term, bool any_order, bool hops) {
   if (memo.size() <= term) memo.resize(std::max(nodes_.size(), memo.size() * 2), no_term);
   if (memo[term] != no_term || nodes_[term].count == 0) return memo[term] != no_term ? memo[term] : term;
   std::vector<Term> list;
-  for (uint32_t i = 0; i < nodes_[term].count; ++i) list.push_back(normal(children_[nodes_[term].first + i], any_order, hops));
+  for (uint32_t i = 0; i < nodes_[term].count; ++i)
+    list.push_back(normal(children_[nodes_[term].first + i], any_order, hops));
   const TermKind kind = nodes_[term].kind;
   Term result;
-  if (kind == TermKind::fold) result = normal_fold(term, std::move(list), any_order, hops);
-  else if (kind == TermKind::cast && hops && nodes_[list[0]].kind == TermKind::fold) result = list[0];
-  else result = rebuild(term, std::move(list));
+  if (kind == TermKind::fold)
+    result = normal_fold(term, std::move(list), any_order, hops);
+  else if (kind == TermKind::cast && hops && nodes_[list[0]].kind == TermKind::fold)
+    result = list[0];
+  else
+    result = rebuild(term, std::move(list));
   if (memo.size() <= term) memo.resize(nodes_.size(), no_term);
   memo[term] = result;
   return result;
@@ -242,7 +271,7 @@ Term Terms::shape(Term term) {
     if (instance_->plan().buffers[node.key >> 54].own) key &= ~(uint64_t{0x3ff} << 44);
     result = make(node.kind, node.op, node.dtype, key, {});
   } else if (node.kind == TermKind::position || node.kind == TermKind::bag) {
-    result = constant(0);                   // positions are cells; contributions to coarser cells have no order
+    result = constant(0);  // positions are cells; contributions to coarser cells have no order
   } else if (node.count > 0) {
     std::vector<Term> list;
     for (uint32_t i = 0; i < node.count; ++i) list.push_back(shape(children_[node.first + i]));
@@ -285,23 +314,33 @@ std::string Terms::print(Term term, int depth) const {
     return text;
   };
   switch (node.kind) {
-    case TermKind::nothing: return "nothing";
+    case TermKind::nothing:
+      return "nothing";
     case TermKind::input: {
       const Coord c = unpack(node.key & cell_mask);
       const int rank = static_cast<int>(node.key >> 44 & 0x3ff) - 1, launch = static_cast<int>(node.key >> 40 & 0xf);
       std::string text = instance_->plan().buffers[node.key >> 54].name + (rank < 0 ? "" : fmt::format("@{}", rank));
       text += fmt::format("[{}]", c.part);
-      if (c.share || c.chunk || c.slice) text += fmt::format("{{channel {} chunk {} slice {}}}", c.share, c.chunk, c.slice);
+      if (c.share || c.chunk || c.slice)
+        text += fmt::format("{{channel {} chunk {} slice {}}}", c.share, c.chunk, c.slice);
       return launch ? text + fmt::format(" of launch {}", launch) : text;
     }
-    case TermKind::constant: return fmt::format("{}", std::bit_cast<double>(node.key));
-    case TermKind::scalar: return symbol_text_[node.key];
-    case TermKind::position: return "position";
-    case TermKind::apply: return symbol_text_[node.key] + "(" + list() + ")";
-    case TermKind::cast: return fmt::format("{}({})", name(static_cast<Dtype>(node.dtype)), list());
-    case TermKind::fold: return fmt::format("{}({})", kernel::name(static_cast<kernel::Reduction>(node.op)), list());
-    case TermKind::bag: return fmt::format("{} in any order of ({})", kernel::name(static_cast<kernel::Reduction>(node.op)), list());
-    case TermKind::all: return "all of (" + list() + ")";
+    case TermKind::constant:
+      return fmt::format("{}", std::bit_cast<double>(node.key));
+    case TermKind::scalar:
+      return symbol_text_[node.key];
+    case TermKind::position:
+      return "position";
+    case TermKind::apply:
+      return symbol_text_[node.key] + "(" + list() + ")";
+    case TermKind::cast:
+      return fmt::format("{}({})", name(static_cast<Dtype>(node.dtype)), list());
+    case TermKind::fold:
+      return fmt::format("{}({})", kernel::name(static_cast<kernel::Reduction>(node.op)), list());
+    case TermKind::bag:
+      return fmt::format("{} in any order of ({})", kernel::name(static_cast<kernel::Reduction>(node.op)), list());
+    case TermKind::all:
+      return "all of (" + list() + ")";
   }
   return "";
 }

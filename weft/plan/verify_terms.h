@@ -21,21 +21,25 @@
 namespace weft::plan {
 
 using Term = uint32_t;
-constexpr Term no_term = 0;                 // "nothing written"
+constexpr Term no_term = 0;  // "nothing written"
 
-struct Coord { int part = 0, share = 0, chunk = 0, slice = 0; };     // a cell of a space
-uint64_t pack(const Coord& coord);          // 40 bits
+struct Coord {
+  int part = 0, share = 0, chunk = 0, slice = 0;
+};                                  // a cell of a space
+uint64_t pack(const Coord& coord);  // 40 bits
 Coord unpack(uint64_t packed);
 
 enum class TermKind : uint8_t {
   nothing,
-  input,                                    // what the user wrote before a launch: buffer, rank (-1: any), cell, launch
-  constant, scalar, position,
-  apply,                                    // an operator or function of an expression, or a tile
-  cast,                                     // rounded to a dtype
-  fold,                                     // a left fold over the children, in the accumulator's dtype
-  bag,                                      // contributions folded into a coarser cell, in no order
-  all,                                      // several cells read as a whole
+  input,  // what the user wrote before a launch: buffer, rank (-1: any), cell, launch
+  constant,
+  scalar,
+  position,
+  apply,  // an operator or function of an expression, or a tile
+  cast,   // rounded to a dtype
+  fold,   // a left fold over the children, in the accumulator's dtype
+  bag,    // contributions folded into a coarser cell, in no order
+  all,    // several cells read as a whole
 };
 
 class Terms {
@@ -70,14 +74,16 @@ class Terms {
   static constexpr uint8_t untyped = 0xff;
   struct Node {
     TermKind kind = TermKind::nothing;
-    uint8_t dtype = untyped, op = 0;        // op: reduction
-    uint32_t first = 0, count = 0;          // children
-    uint64_t key = 0;                       // leaf contents, or the symbol of `apply`
+    uint8_t dtype = untyped, op = 0;  // op: reduction
+    uint32_t first = 0, count = 0;    // children
+    uint64_t key = 0;                 // leaf contents, or the symbol of `apply`
     uint64_t hash = 0;
   };
   Term make(TermKind kind, uint8_t op, uint8_t dtype, uint64_t key, std::span<const Term> children);
   void grow();
-  std::span<const Term> children(Term term) const { return {children_.data() + nodes_[term].first, nodes_[term].count}; }
+  std::span<const Term> children(Term term) const {
+    return {children_.data() + nodes_[term].first, nodes_[term].count};
+  }
   bool is_identity(kernel::Reduction reduction, Term term) const;
   Term widened(Term term, Dtype accumulator) const;
   Term stripped(Term term) const;
@@ -89,10 +95,10 @@ class Terms {
   const Instance* instance_;
   std::vector<Node> nodes_;
   std::vector<Term> children_;
-  std::vector<Term> table_;                 // open addressing, a power of two
+  std::vector<Term> table_;  // open addressing, a power of two
   std::map<std::string, uint64_t> symbols_;
   std::vector<std::string> symbol_text_;
-  std::vector<Term> memo_[4], shape_;    // by any_order + 2 * hops
+  std::vector<Term> memo_[4], shape_;  // by any_order + 2 * hops
   std::vector<Term> scratch_;
 };
 

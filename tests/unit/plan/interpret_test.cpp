@@ -22,7 +22,7 @@ InterpretOptions how(uint64_t seed, int launches = 2) {
   options.seed = seed;
   options.delay = seed % 3 == 0 ? 0.3 : 0;
   options.launches = launches;
-  options.slot_payload_bytes = seed % 2 ? 32 : 64;    // several chunks even for small sizes
+  options.slot_payload_bytes = seed % 2 ? 32 : 64;  // several chunks even for small sizes
   return options;
 }
 
@@ -36,7 +36,9 @@ class AllReduce : public testing::TestWithParam<const char*> {};
 
 TEST_P(AllReduce, AddsUpEveryElementOnce) {
   const Plan plan = cases::load(GetParam());
-  const std::map<Id, std::string> params = std::string(GetParam()) == "hierarchical_all_reduce" ? std::map<Id, std::string>{{"g", "2"}} : std::map<Id, std::string>{};
+  const std::map<Id, std::string> params = std::string(GetParam()) == "hierarchical_all_reduce"
+                                               ? std::map<Id, std::string>{{"g", "2"}}
+                                               : std::map<Id, std::string>{};
   for (int n = 1; n <= 8; ++n) {
     if (!params.empty() && (n % 2 || n <= 2)) continue;
     for (int64_t size : awkward) {
@@ -46,17 +48,21 @@ TEST_P(AllReduce, AddsUpEveryElementOnce) {
       PlanRun run(plan, n, sizes, params);
       run.fill("x", encode);
       run.run(how(static_cast<uint64_t>(n) * 1000 + static_cast<uint64_t>(size)));
-      run.each("y", [&](int rank, int64_t i, int64_t position) { ASSERT_EQ(run.value(rank, "y", i), sum_of_ranks(n, position)) << "rank " << rank << " element " << position; });
+      run.each("y", [&](int rank, int64_t i, int64_t position) {
+        ASSERT_EQ(run.value(rank, "y", i), sum_of_ranks(n, position)) << "rank " << rank << " element " << position;
+      });
       run.expect_canaries();
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Interpret, AllReduce,
-                         testing::Values("ring_all_reduce", "chain_all_reduce", "double_tree_all_reduce", "hierarchical_all_reduce", "mesh_one_shot_all_reduce",
-                                         "one_shot_private", "one_shot_symmetric", "pairwise_two_shot_all_reduce", "two_shot_private", "two_shot_symmetric"));
+                         testing::Values("ring_all_reduce", "chain_all_reduce", "double_tree_all_reduce",
+                                         "hierarchical_all_reduce", "mesh_one_shot_all_reduce", "one_shot_private",
+                                         "one_shot_symmetric", "pairwise_two_shot_all_reduce", "two_shot_private",
+                                         "two_shot_symmetric"));
 
-TEST(Interpret, InPlaceIsTheSame) {                   // y lies where x lies
+TEST(Interpret, InPlaceIsTheSame) {  // y lies where x lies
   const Plan plan = cases::load("ring_all_reduce");
   for (int n : {1, 2, 5}) {
     PlanSizes sizes;
@@ -65,7 +71,9 @@ TEST(Interpret, InPlaceIsTheSame) {                   // y lies where x lies
     run.fill("x", encode);
     for (LaunchArgs& args : run.args) args.buffers[1] = args.buffers[0];
     run.run(how(1, 1));
-    run.each("x", [&](int rank, int64_t i, int64_t position) { ASSERT_EQ(run.value(rank, "x", i), sum_of_ranks(n, position)); });
+    run.each("x", [&](int rank, int64_t i, int64_t position) {
+      ASSERT_EQ(run.value(rank, "x", i), sum_of_ranks(n, position));
+    });
   }
 }
 
@@ -81,7 +89,8 @@ TEST(Interpret, AllGather) {
       const Extents extents(run.instance, run.args[0].spaces, {});
       run.each("y", [&](int rank, int64_t i, int64_t position) {
         int owner = 0;
-        for (int64_t before = extents.part_size(0, 0); position >= before; before += extents.part_size(0, owner)) ++owner;
+        for (int64_t before = extents.part_size(0, 0); position >= before; before += extents.part_size(0, owner))
+          ++owner;
         ASSERT_EQ(run.value(rank, "y", i), encode(owner, position));
       });
     }
@@ -96,7 +105,9 @@ TEST(Interpret, AllToAll) {
       PlanRun run(plan, n, sizes);
       run.fill("x", [](int rank, int64_t i) { return rank * 1000 + i; });
       run.run(how(static_cast<uint64_t>(n)));
-      run.each("y", [&](int rank, int64_t i, int64_t position) { ASSERT_EQ(run.value(rank, "y", i), position / each * 1000 + rank * each + position % each); });
+      run.each("y", [&](int rank, int64_t i, int64_t position) {
+        ASSERT_EQ(run.value(rank, "y", i), position / each * 1000 + rank * each + position % each);
+      });
     }
 }
 
@@ -106,7 +117,9 @@ TEST(Interpret, AllToAllWithCounts) {
   const Plan plan = cases::load("pairwise_all_to_all_v");
   for (int n = 1; n <= 6; ++n) {
     PlanSizes sizes;
-    sizes.given = [&](int space, int rank, int64_t part) { return space == 0 ? count_of(rank, static_cast<int>(part)) : count_of(static_cast<int>(part), rank); };
+    sizes.given = [&](int space, int rank, int64_t part) {
+      return space == 0 ? count_of(rank, static_cast<int>(part)) : count_of(static_cast<int>(part), rank);
+    };
     PlanRun run(plan, n, sizes);
     run.fill("x", [](int rank, int64_t i) { return rank * 1000 + i; });
     run.run(how(static_cast<uint64_t>(n)));
@@ -121,7 +134,7 @@ TEST(Interpret, AllToAllWithCounts) {
   }
 }
 
-TEST(Interpret, CountsReadWhenTheLoopBegins) {        // space b's counts come over a link
+TEST(Interpret, CountsReadWhenTheLoopBegins) {  // space b's counts come over a link
   const Plan plan = cases::load("moe_dispatch_gemm_combine");
   for (int n : {1, 2, 3, 4}) {
     constexpr int64_t inner = 2;
@@ -132,7 +145,9 @@ TEST(Interpret, CountsReadWhenTheLoopBegins) {        // space b's counts come o
     PlanRun run(plan, n, sizes);
     const int b = find_space(plan, "b");
     for (LaunchArgs& args : run.args) args.spaces[static_cast<size_t>(b)].extent = OnDevice{};
-    run.fill("cs", [&](int rank, int64_t part) { return static_cast<double>(inner * count_of(rank, static_cast<int>(part))); });
+    run.fill("cs", [&](int rank, int64_t part) {
+      return static_cast<double>(inner * count_of(rank, static_cast<int>(part)));
+    });
     run.fill("x", encode);
     run.fill("w", [](int rank, int64_t i) { return rank + i + 1; });
     InterpretOptions options = how(static_cast<uint64_t>(n));
@@ -145,7 +160,8 @@ TEST(Interpret, CountsReadWhenTheLoopBegins) {        // space b's counts come o
         for (int64_t k = 0; k < count_of(rank, part); ++k, ++row)
           for (int64_t col = 0; col < inner; ++col, ++checked) {
             double want = 0;
-            for (int64_t i = 0; i < inner; ++i) want += encode(rank, row * inner + i) * static_cast<double>(part + i * inner + col + 1);
+            for (int64_t i = 0; i < inner; ++i)
+              want += encode(rank, row * inner + i) * static_cast<double>(part + i * inner + col + 1);
             ASSERT_EQ(run.value(rank, "y", row * inner + col), want) << "rank " << rank << " row " << row;
           }
     }
@@ -160,10 +176,11 @@ TEST(Interpret, AdamOverLaunches) {
     for (int64_t size : {0, 1, 7, 40}) {
       PlanSizes sizes;
       sizes.even = size;
-      for (const Id& name : names) sizes.scalars.push_back(name == "lr" ? expr::ScalarValue{false, 0, 0.125} : expr::ScalarValue{true, 3, 3});
+      for (const Id& name : names)
+        sizes.scalars.push_back(name == "lr" ? expr::ScalarValue{false, 0, 0.125} : expr::ScalarValue{true, 3, 3});
       PlanRun run(plan, n, sizes);
       std::vector<std::vector<unsigned char>> seen;
-      for (uint64_t seed : {1u, 2u, 3u}) {            // the order of events changes nothing
+      for (uint64_t seed : {1u, 2u, 3u}) {  // the order of events changes nothing
         run.fill("g", encode);
         run.fill("m", [](int, int64_t i) { return static_cast<double>(i) / 8; });
         run.fill("v", [](int, int64_t i) { return static_cast<double>(i + 1) / 4; });
@@ -173,7 +190,7 @@ TEST(Interpret, AdamOverLaunches) {
       }
       EXPECT_EQ(seen[0], seen[1]);
       EXPECT_EQ(seen[0], seen[2]);
-      run.each("p", [&](int rank, int64_t i, int64_t position) {    // everybody holds the owner's weights
+      run.each("p", [&](int rank, int64_t i, int64_t position) {  // everybody holds the owner's weights
         EXPECT_EQ(run.value(rank, "p", i), run.value(0, "p", position));
         EXPECT_TRUE(std::isfinite(run.value(rank, "p", i)));
       });
@@ -188,7 +205,8 @@ TEST(Interpret, LambNormsPerTensor) {
     PlanSizes sizes;
     sizes.segments = {5, 1, 0, 9, 20};
     sizes.even = 35;
-    for (const Id& name : names) sizes.scalars.push_back(name == "lr" ? expr::ScalarValue{false, 0, 0.5} : expr::ScalarValue{true, 1, 1});
+    for (const Id& name : names)
+      sizes.scalars.push_back(name == "lr" ? expr::ScalarValue{false, 0, 0.5} : expr::ScalarValue{true, 1, 1});
     PlanRun run(plan, n, sizes);
     run.fill("g", [](int rank, int64_t i) { return static_cast<double>((rank + i) % 5) - 2; });
     run.fill("m", [](int, int64_t) { return 0; });
@@ -211,8 +229,10 @@ TEST(Interpret, LambNormsPerTensor) {
     }
     run.each("p", [&](int rank, int64_t i, int64_t position) {
       const auto at = static_cast<size_t>(position);
-      const double nw = lengths_w[segment(at)], nu = lengths_u[segment(at)], ratio = nw > 0 && nu > 0 ? std::sqrt(nw) / std::sqrt(nu) : 1;
-      EXPECT_NEAR(run.value(rank, "p", i), w[at] - 0.5 * ratio * u[at], 4e-3) << "rank " << rank << " element " << position;
+      const double nw = lengths_w[segment(at)], nu = lengths_u[segment(at)],
+                   ratio = nw > 0 && nu > 0 ? std::sqrt(nw) / std::sqrt(nu) : 1;
+      EXPECT_NEAR(run.value(rank, "p", i), w[at] - 0.5 * ratio * u[at], 4e-3)
+          << "rank " << rank << " element " << position;
     });
     run.expect_canaries();
   }
@@ -237,7 +257,8 @@ TEST(Interpret, ClipsByGlobalNorm) {
     }
     run.each("p", [&](int rank, int64_t i, int64_t position) {
       const auto at = static_cast<size_t>(position);
-      EXPECT_NEAR(run.value(rank, "p", i), static_cast<double>(at) - 0.5 * std::min(1 / std::sqrt(square), 1.0) * d[at], 1e-5);
+      EXPECT_NEAR(run.value(rank, "p", i), static_cast<double>(at) - 0.5 * std::min(1 / std::sqrt(square), 1.0) * d[at],
+                  1e-5);
     });
   }
 }
@@ -255,25 +276,27 @@ TEST(Interpret, MatmulMeetsCollectives) {
       sizes.fixed = inner * inner;
       for (size_t i = 0; i < names.size(); ++i) sizes.scalars.push_back({true, inner, inner});
       PlanRun run(plan, n, sizes);
-      for (LaunchArgs& args : run.args)               // rows are cut: chunks and shares are whole rows
+      for (LaunchArgs& args : run.args)  // rows are cut: chunks and shares are whole rows
         for (size_t s = 0; s < args.spaces.size(); ++s)
           if (plan.spaces[s].kind == Space::Kind::even) args.spaces[s].extent = Cut{1, rows, inner};
       run.fill("a", encode);
       run.fill("b", [](int rank, int64_t i) { return rank + i; });
       InterpretOptions options = how(3, 2);
       options.chunk_elements.assign(plan.spaces.size(), 1 << 20);
-      if (run.instance.channels() > 1) {              // shares of odd rows would cut them: only where they do not
+      if (run.instance.channels() > 1) {  // shares of odd rows would cut them: only where they do not
         bool whole = true;
         const Extents extents(run.instance, run.args[0].spaces, {});
         for (int64_t part = 0; part < run.instance.parts(0); ++part)
-          for (int c = 0; c < run.instance.channels(); ++c) whole = whole && extents.share(0, part, c).begin % inner == 0;
+          for (int c = 0; c < run.instance.channels(); ++c)
+            whole = whole && extents.share(0, part, c).begin % inner == 0;
         ASSERT_TRUE(whole);
       }
       run.run(options);
       run.each("y", [&](int rank, int64_t i, int64_t position) {
         double want = 0;
         for (int r = 0; r < n; ++r)
-          for (int64_t k = 0; k < inner; ++k) want += encode(r, position / inner * inner + k) * static_cast<double>(r + k * inner + position % inner);
+          for (int64_t k = 0; k < inner; ++k)
+            want += encode(r, position / inner * inner + k) * static_cast<double>(r + k * inner + position % inner);
         ASSERT_EQ(run.value(rank, "y", i), want) << position;
       });
     }
@@ -289,11 +312,15 @@ TEST(Interpret, BetweenLaunchesInputsMayChange) {
   int calls = 0;
   run.run(how(4, 4), [&](int launch) {
     EXPECT_EQ(launch, calls++);
-    run.each("y", [&](int rank, int64_t i, int64_t position) { ASSERT_EQ(run.value(rank, "y", i), sum_of_ranks(3, position) + 3.0 * launch); });
+    run.each("y", [&](int rank, int64_t i, int64_t position) {
+      ASSERT_EQ(run.value(rank, "y", i), sum_of_ranks(3, position) + 3.0 * launch);
+    });
     run.fill("x", [&](int rank, int64_t i) { return encode(rank, i) + launch + 1; });
   });
   EXPECT_EQ(calls, 3);
-  run.each("y", [&](int rank, int64_t i, int64_t position) { ASSERT_EQ(run.value(rank, "y", i), sum_of_ranks(3, position) + 9); });
+  run.each("y", [&](int rank, int64_t i, int64_t position) {
+    ASSERT_EQ(run.value(rank, "y", i), sum_of_ranks(3, position) + 9);
+  });
 }
 
 // ---- errors
@@ -308,25 +335,29 @@ void expect_refused(const std::string& text, const std::string& rule, const std:
   sizes.even = 64;
   PlanRun run(parse(text), 3, sizes);
   run.fill("x", encode);
-  for (uint64_t seed = 0; seed < 4; ++seed) {         // whatever the order
+  for (uint64_t seed = 0; seed < 4; ++seed) {  // whatever the order
     try {
       run.run(how(seed));
       ADD_FAILURE() << "ran, expected " << rule;
     } catch (const Error& error) {
       EXPECT_EQ(error.rule(), rule) << error.what();
-      for (const std::string& piece : pieces) EXPECT_NE(std::string(error.what()).find(piece), std::string::npos) << error.what();
+      for (const std::string& piece : pieces)
+        EXPECT_NE(std::string(error.what()).find(piece), std::string::npos) << error.what();
     }
   }
 }
 
 TEST(Interpret, ReportsADeadlock) {
-  expect_refused(with(cases::text("ring_all_reduce"), "slots 4", "slots 2"), "V8", {"rank ", "lane main", "channel ", "waits for a free slot of its link main to rank"});
+  expect_refused(with(cases::text("ring_all_reduce"), "slots 4", "slots 2"), "V8",
+                 {"rank ", "lane main", "channel ", "waits for a free slot of its link main to rank"});
 }
 TEST(Interpret, ReportsAnUnwrittenRead) {
-  expect_refused(with(cases::text("two_shot_private"), "    stage: x[0 : n] -> t[0 : n]", "    stage: x[0] -> t[0]"), "V10", {"nobody wrote in this launch", "t@"});
+  expect_refused(with(cases::text("two_shot_private"), "    stage: x[0 : n] -> t[0 : n]", "    stage: x[0] -> t[0]"),
+                 "V10", {"nobody wrote in this launch", "t@"});
 }
 TEST(Interpret, ReportsAMessageOfAnotherSize) {
-  std::string text = with(cases::text("ring_all_reduce"), "fin: sum(<prev, x[r]) -> y[r], >next", "fin: sum(<prev, x[r]) -> y[r]");
+  std::string text =
+      with(cases::text("ring_all_reduce"), "fin: sum(<prev, x[r]) -> y[r], >next", "fin: sum(<prev, x[r]) -> y[r]");
   PlanSizes sizes;
   sizes.even = 64;
   PlanRun run(parse(text), 3, sizes);
@@ -350,7 +381,8 @@ TEST(Interpret, StridedAndSegmentedBuffersHoldTheSame) {
     PlanSizes sizes;
     sizes.even = 24;
     PlanRun run(plan, n, sizes);
-    std::vector<std::vector<float>> strided(static_cast<size_t>(n), std::vector<float>(200, -1)), flat(static_cast<size_t>(n), std::vector<float>(24, -1));
+    std::vector<std::vector<float>> strided(static_cast<size_t>(n), std::vector<float>(200, -1)),
+        flat(static_cast<size_t>(n), std::vector<float>(24, -1));
     for (int r = 0; r < n; ++r) {
       LaunchArgs& args = run.args[static_cast<size_t>(r)];
       float *x = strided[static_cast<size_t>(r)].data(), *y = flat[static_cast<size_t>(r)].data();
@@ -361,7 +393,8 @@ TEST(Interpret, StridedAndSegmentedBuffersHoldTheSame) {
     }
     run.run(how(2, 1));
     for (int r = 0; r < n; ++r)
-      for (int64_t i = 0; i < 24; ++i) ASSERT_EQ(flat[static_cast<size_t>(r)][static_cast<size_t>(i)], sum_of_ranks(n, i));
+      for (int64_t i = 0; i < 24; ++i)
+        ASSERT_EQ(flat[static_cast<size_t>(r)][static_cast<size_t>(i)], sum_of_ranks(n, i));
   }
 }
 

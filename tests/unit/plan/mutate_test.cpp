@@ -1,9 +1,9 @@
-// The verifier's own test: every line of every case is damaged in every way that a slip of the hand would damage it, and
-// each damaged plan must be rejected, or be shown to be no damage.
+// The verifier's own test: every line of every case is damaged in every way that a slip of the hand would damage it,
+// and each damaged plan must be rejected, or be shown to be no damage.
 //
-// Shown how: an accepted mutant runs in the interpreter, in random orders, and must give the same bytes as the original.
-// And its kind must be one for which a harmless case exists (the reasons are in `harmless` below). The normal suite
-// takes a sample by a seed that it prints (WEFT_SEED chooses another); WEFT_SLOW=1 takes all.
+// Shown how: an accepted mutant runs in the interpreter, in random orders, and must give the same bytes as the
+// original. And its kind must be one for which a harmless case exists (the reasons are in `harmless` below). The normal
+// suite takes a sample by a seed that it prints (WEFT_SEED chooses another); WEFT_SLOW=1 takes all.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -18,8 +18,9 @@
 namespace weft::plan {
 namespace {
 
-struct Mutant { std::string plan, kind, line, text; };
-
+struct Mutant {
+  std::string plan, kind, line, text;
+};
 
 class Mutator {
  public:
@@ -40,14 +41,17 @@ class Mutator {
     bool lane = false;
     for (size_t k = 0; k <= i; ++k) lane |= lines_[k].rfind("lane ", 0) == 0;
     const std::string line = lines_[i].substr(std::min(indent(lines_[i]), lines_[i].size()));
-    return lane && (line.find(" -> ") != std::string::npos || line.find(" after ") != std::string::npos) && line.rfind("for ", 0) && line.rfind("when ", 0);
+    return lane && (line.find(" -> ") != std::string::npos || line.find(" after ") != std::string::npos) &&
+           line.rfind("for ", 0) && line.rfind("when ", 0);
   }
 
   void add(const std::string& kind, size_t i, const std::string& line, bool swap = false) {
     std::string text;
     for (size_t k = 0; k < lines_.size(); ++k) {
-      if (swap && k == i + 1) text += lines_[i] + "\n";
-      else text += (k == i ? (swap ? lines_[i + 1] : line) : lines_[k]) + "\n";
+      if (swap && k == i + 1)
+        text += lines_[i] + "\n";
+      else
+        text += (k == i ? (swap ? lines_[i + 1] : line) : lines_[k]) + "\n";
     }
     list.push_back({name_, kind, lines_[i].substr(indent(lines_[i])), text});
   }
@@ -76,7 +80,8 @@ class Mutator {
     if (lines_[i].find(" -> ") == std::string::npos) return;
     const std::string line = lines_[i].substr(indent(lines_[i]));
     const size_t colon = line.find(": ");
-    const std::string label = colon != std::string::npos && is_identifier(line.substr(0, colon)) ? line.substr(0, colon) : "dropped";
+    const std::string label =
+        colon != std::string::npos && is_identifier(line.substr(0, colon)) ? line.substr(0, colon) : "dropped";
     add("step", i, std::string(indent(lines_[i]), ' ') + label + ":");
   }
 
@@ -96,7 +101,8 @@ class Mutator {
     const size_t end = std::min(line.find(" after "), line.size());
     for (size_t at = 0; at < end; ++at) {
       const bool part = line[at] == '[';
-      const bool link = (line[at] == '<' || line[at] == '>') && at > 0 && line[at - 1] != '-' && line[at + 1] != ' ' && line[at + 1] != '<' && line[at + 1] != '>' && line[at - 1] != '<' && line[at - 1] != '>';
+      const bool link = (line[at] == '<' || line[at] == '>') && at > 0 && line[at - 1] != '-' && line[at + 1] != ' ' &&
+                        line[at + 1] != '<' && line[at + 1] != '>' && line[at - 1] != '<' && line[at - 1] != '>';
       const bool mapped = line[at] == '@';
       if (part || link || mapped) add(part ? "part" : "peer", i, line.substr(0, at + 1) + "1+" + line.substr(at + 1));
     }
@@ -144,8 +150,12 @@ std::vector<unsigned char> results(const Plan& plan, int n, uint64_t seed) {
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const Buffer& buffer = plan.buffers[b];
     if (buffer.role == Buffer::Role::scratch || buffer.role == Buffer::Role::out) continue;
-    const bool counts = std::any_of(plan.spaces.begin(), plan.spaces.end(), [&](const Space& s) { return s.by_buffer == buffer.name; });
-    run.fill(buffer.name, [&](int rank, int64_t i) { return counts ? static_cast<double>(4 * ((rank + i) % 3)) : static_cast<double>((rank * 7 + i) % 16 + 1 + static_cast<int64_t>(b)); });
+    const bool counts =
+        std::any_of(plan.spaces.begin(), plan.spaces.end(), [&](const Space& s) { return s.by_buffer == buffer.name; });
+    run.fill(buffer.name, [&](int rank, int64_t i) {
+      return counts ? static_cast<double>(4 * ((rank + i) % 3))
+                    : static_cast<double>((rank * 7 + i) % 16 + 1 + static_cast<int64_t>(b));
+    });
   }
   for (LaunchArgs& args : run.args)
     for (size_t s = 0; s < plan.spaces.size(); ++s)
@@ -166,7 +176,9 @@ void expect_same_results(const Mutant& mutant) {
   for (int n : admitted_ranks(original)) {
     if (n == 1 || ++checked > 3) continue;
     const auto want = results(original, n, 1);
-    for (uint64_t seed : {1u, 2u, 3u, 4u}) EXPECT_EQ(results(damaged, n, seed), want) << mutant.plan << " on " << n << ": " << mutant.kind << " of " << mutant.line;
+    for (uint64_t seed : {1u, 2u, 3u, 4u})
+      EXPECT_EQ(results(damaged, n, seed), want)
+          << mutant.plan << " on " << n << ": " << mutant.kind << " of " << mutant.line;
   }
   EXPECT_GT(checked, 0);
 }
@@ -200,7 +212,8 @@ TEST(Mutate, EachMutantIsRejectedOrNoDamage) {
     }
     ++accepted[mutant.kind];
     ASSERT_TRUE(harmless.contains(mutant.kind));
-    std::printf("no damage: %s, %s of %s (%s)\n", mutant.plan.c_str(), mutant.kind.c_str(), mutant.line.c_str(), harmless.at(mutant.kind).c_str());
+    std::printf("no damage: %s, %s of %s (%s)\n", mutant.plan.c_str(), mutant.kind.c_str(), mutant.line.c_str(),
+                harmless.at(mutant.kind).c_str());
     expect_same_results(mutant);
   }
   int total = 0;

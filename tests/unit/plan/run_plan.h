@@ -15,10 +15,10 @@ constexpr int canary_elements = 4;
 constexpr unsigned char canary = 0xA5, poison = 0xEE;
 
 struct PlanSizes {
-  int64_t even = 0;                                   // elements of every even space
-  int64_t equal_part = 0;                             // elements of a part of an equal space
-  int64_t fixed = 1;                                  // elements of a part whose count the launch says
-  std::vector<int64_t> segments;                      // lengths of the even spaces' tensors; empty: none
+  int64_t even = 0;               // elements of every even space
+  int64_t equal_part = 0;         // elements of a part of an equal space
+  int64_t fixed = 1;              // elements of a part whose count the launch says
+  std::vector<int64_t> segments;  // lengths of the even spaces' tensors; empty: none
   std::function<int64_t(int space, int rank, int64_t part)> given;
   std::vector<expr::ScalarValue> scalars;
 };
@@ -31,11 +31,15 @@ class PlanRun {
     for (int rank = 0; rank < ranks; ++rank) bind(rank);
   }
 
-  void run(const InterpretOptions& options, const std::function<void(int)>& between = {}) { interpret(instance, args, options, between); }
+  void run(const InterpretOptions& options, const std::function<void(int)>& between = {}) {
+    interpret(instance, args, options, between);
+  }
 
   // fill(rank, position in the whole value) for inputs and states of this name.
   void fill(const Id& name, const std::function<double(int, int64_t)>& value) {
-    each(name, [&](int rank, int64_t i, int64_t position) { store_f64(dtype(name), at(rank, name, i), value(rank, position)); });
+    each(name, [&](int rank, int64_t i, int64_t position) {
+      store_f64(dtype(name), at(rank, name, i), value(rank, position));
+    });
   }
   // f(rank, element of the bound memory, position in the whole value)
   void each(const Id& name, const std::function<void(int, int64_t, int64_t)>& f) {
@@ -55,7 +59,8 @@ class PlanRun {
   }
   Dtype dtype(const Id& name) const { return instance.dtype(find_buffer(instance.plan(), name)); }
   void* at(int rank, const Id& name, int64_t i) {
-    return memory_[static_cast<size_t>(rank)][static_cast<size_t>(find_buffer(instance.plan(), name))].data() + i * size_bytes(dtype(name));
+    return memory_[static_cast<size_t>(rank)][static_cast<size_t>(find_buffer(instance.plan(), name))].data() +
+           i * size_bytes(dtype(name));
   }
   double value(int rank, const Id& name, int64_t i) { return load_f64(dtype(name), at(rank, name, i)); }
   void expect_canaries() const {
@@ -80,8 +85,13 @@ class PlanRun {
   SpaceExtent extent(int space, int rank) const {
     const Space& s = instance.plan().spaces[static_cast<size_t>(space)];
     SpaceExtent out;
-    out.extent = Cut{1, s.kind == Space::Kind::equal ? sizes_.equal_part * instance.parts(space) : s.kind == Space::Kind::even ? sizes_.even : sizes_.fixed, 1};
-    if (s.kind == Space::Kind::fixed && (s.derived != Space::Derived::no || instance.fixed_count(space) >= 0)) out.extent = Cut{};
+    out.extent = Cut{1,
+                     s.kind == Space::Kind::equal  ? sizes_.equal_part * instance.parts(space)
+                     : s.kind == Space::Kind::even ? sizes_.even
+                                                   : sizes_.fixed,
+                     1};
+    if (s.kind == Space::Kind::fixed && (s.derived != Space::Derived::no || instance.fixed_count(space) >= 0))
+      out.extent = Cut{};
     if (s.kind == Space::Kind::given) {
       Given counts;
       for (int64_t p = 0; p < instance.parts(space); ++p) counts.counts.push_back(sizes_.given(space, rank, p));
@@ -104,7 +114,9 @@ class PlanRun {
         continue;
       }
       const int64_t own = instance.own_part(b, rank), space = instance.buffer_space(b);
-      const int64_t elements = own == expr::none ? 0 : own >= 0 ? extents.part_size(static_cast<int>(space), own) : extents.elements(static_cast<int>(space));
+      const int64_t elements = own == expr::none ? 0
+                               : own >= 0        ? extents.part_size(static_cast<int>(space), own)
+                                                 : extents.elements(static_cast<int>(space));
       std::vector<unsigned char> bytes(static_cast<size_t>(elements * size_bytes(instance.dtype(b))), poison);
       bytes.insert(bytes.end(), canary_elements * 8, canary);
       memory.push_back(std::move(bytes));

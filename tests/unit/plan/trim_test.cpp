@@ -27,7 +27,8 @@ TEST(Trim, KeepsWhatIsNeeded) {
 
 TEST(Trim, RemovesImpliedAwaits) {
   const Plan plan = cases::load("one_shot_symmetric");
-  const std::string text = with(print(plan), "after ready@0..n", "after ready@0..n, ready");       // this rank is one of 0..n
+  const std::string text =
+      with(print(plan), "after ready@0..n", "after ready@0..n, ready");  // this rank is one of 0..n
   EXPECT_EQ(print(trim(parse(text), on({2, 3}))), print(plan));
 }
 
@@ -48,11 +49,11 @@ lane main:
 )";
   const Plan result = trim(parse(text), on());
   EXPECT_EQ(result.buffers[1].depth, 1);
-  EXPECT_TRUE(std::get<Step>(std::get<Loop>(result.lanes[0].body[0]).body[1]).after.empty());      // its own lane's order
+  EXPECT_TRUE(std::get<Step>(std::get<Loop>(result.lanes[0].body[0]).body[1]).after.empty());  // its own lane's order
 }
 
-// A lane that stages chunk l has been through chunk l-1, which awaited everybody's staging of it: so everybody is through
-// with chunk l-2, and the lag says nothing new. Chunk l-1 may still be read: the second copy stays.
+// A lane that stages chunk l has been through chunk l-1, which awaited everybody's staging of it: so everybody is
+// through with chunk l-2, and the lag says nothing new. Chunk l-1 may still be read: the second copy stays.
 TEST(Trim, KeepsTheDepthAndDropsTheLagThatItMakesTrue) {
   const Plan result = trim(cases::load("one_shot_private"), on());
   const std::string text = print(result);
@@ -67,7 +68,8 @@ TEST(Trim, KeepsALagThatIsNeeded) {
 }
 
 TEST(Trim, ResultsVerifyOnAllRanks) {
-  for (const char* name : {"matmul_reduce_scatter", "all_gather_matmul"}) EXPECT_TRUE(verify(trim(cases::load(name), on()), on()).ok()) << name;
+  for (const char* name : {"matmul_reduce_scatter", "all_gather_matmul"})
+    EXPECT_TRUE(verify(trim(cases::load(name), on()), on()).ok()) << name;
 }
 
 TEST(Trim, RefusesAWrongPlan) {
