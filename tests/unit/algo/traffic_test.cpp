@@ -4,7 +4,7 @@
 namespace weft::algo {
 namespace {
 
-struct Traffic { double bytes = 0, messages = 0, mapped = 0; };
+struct Traffic { double bytes = 0, messages = 0, mapped = 0, hops = 0; };
 
 // The busiest rank's.
 Traffic traffic(const Algorithm& algorithm, Collective collective, int n, int64_t elements) {
@@ -20,6 +20,7 @@ Traffic traffic(const Algorithm& algorithm, Collective collective, int n, int64_
   for (const plan::RankStats& rank : plan::stats(instance, args, {elements})) {
     most.bytes = std::max(most.bytes, static_cast<double>(rank.bytes_sent));
     most.messages = std::max(most.messages, static_cast<double>(rank.messages_sent));
+    most.hops = std::max(most.hops, static_cast<double>(rank.critical_hops));
     most.mapped = std::max(most.mapped, rank.bytes_read_mapped + rank.bytes_written_mapped);
   }
   return most;
@@ -59,6 +60,7 @@ TEST(Traffic, EqualsWhatAlgorithmsSayOfThemselves) {
         const Algorithm::Cost cost = algorithm->cost(collective, n, static_cast<double>(elements) * 4);
         EXPECT_DOUBLE_EQ(algorithm->needs_mapped() ? t.mapped : t.bytes, cost.bytes_sent) << algorithm->name() << " " << name(collective) << " n " << n;
         EXPECT_EQ(t.messages, cost.messages) << algorithm->name() << " " << name(collective) << " n " << n;
+        if (!algorithm->needs_mapped()) EXPECT_EQ(t.hops, cost.hops) << algorithm->name() << " " << name(collective) << " n " << n;
       }
     }
 }
