@@ -60,7 +60,9 @@ TEST(Traffic, EqualsWhatAlgorithmsSayOfThemselves) {
         const Algorithm::Cost cost = algorithm->cost(collective, n, static_cast<double>(elements) * 4);
         EXPECT_DOUBLE_EQ(algorithm->needs_mapped() ? t.mapped : t.bytes, cost.bytes_sent) << algorithm->name() << " " << name(collective) << " n " << n;
         EXPECT_EQ(t.messages, cost.messages) << algorithm->name() << " " << name(collective) << " n " << n;
-        if (!algorithm->needs_mapped()) EXPECT_EQ(t.hops, cost.hops) << algorithm->name() << " " << name(collective) << " n " << n;
+        if (!algorithm->needs_mapped()) {
+          EXPECT_EQ(t.hops, cost.hops) << algorithm->name() << " " << name(collective) << " n " << n;
+        }
       }
     }
 }
