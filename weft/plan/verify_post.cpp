@@ -39,31 +39,26 @@ PostNumbers::PostNumbers(const Instance& instance) : instance_(&instance) {
 }
 
 int64_t PostNumbers::operator()(const Expr& e) {
-  auto& [keep, compiled] = known_[e.get()];
-  if (!keep) {
-    keep = e;  // so that its address stays its own
-    compiled.code = expr::IntCode(
-        expr::substitute(e, params_),
-        [&](const std::string& name) {
-          compiled.names.push_back(name);
-          return static_cast<int>(compiled.names.size()) - 1;
-        },
-        tables_);
+  Compiled& compiled = known_[e.get()];
+  if (!compiled.of) {
+    compiled.of = e;
+    const auto slot = [&compiled](const std::string& name) {
+      compiled.names.push_back(name);
+      return static_cast<int>(compiled.names.size()) - 1;
+    };
+    compiled.code = expr::IntCode(expr::substitute(e, params_), slot, tables_);
   }
-  int64_t values[64] = {};
-  for (size_t i = 0; i < compiled.names.size() && i < 64; ++i) {
-    bool found = false;
-    for (const auto* scope : {&bound_, &lets_})
-      for (size_t k = scope->size(); k > 0 && !found; --k)
-        if ((*scope)[k - 1].first == compiled.names[i]) {
-          values[i] = (*scope)[k - 1].second;
-          found = true;
-        }
-    if (!found)
-      refuse_post(compiled.names[i] + " is not known in a post",
-                  "use n, r, parameters, lets, the part's variable and those of its sums");
-  }
-  return compiled.code.run(values);
+  values_.clear();
+  for (const Id& name : compiled.names) values_.push_back(value_of(name));
+  return compiled.code.run(values_.data());
+}
+
+int64_t PostNumbers::value_of(const Id& name) const {
+  for (const auto* scope : {&bound_, &lets_})
+    for (size_t k = scope->size(); k > 0; --k)
+      if ((*scope)[k - 1].first == name) return (*scope)[k - 1].second;
+  refuse_post(name + " is not known in a post",
+              "use n, r, parameters, lets, the part's variable and those of its sums");
 }
 
 int64_t PostNumbers::bound(const Id& name) const {

@@ -26,10 +26,13 @@ class PostNumbers {
   int rank_ = -1;
   std::vector<std::pair<Id, int64_t>> lets_, bound_;
   struct Compiled {
+    Expr of;  // kept, so that its address stays its own
     expr::IntCode code;
     std::vector<Id> names;
   };
-  std::map<const expr::Node*, std::pair<Expr, Compiled>> known_;
+  int64_t value_of(const Id& name) const;
+  std::map<const expr::Node*, Compiled> known_;
+  std::vector<int64_t> values_;
 };
 
 class PostTerms {
