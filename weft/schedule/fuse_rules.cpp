@@ -211,6 +211,8 @@ Refusal FuseRules::refusal(const Breach& breach) const {
       return {"K2", op, fmt::format("{} needs {} and feeds {}, but is not in the group: the group would wait for itself", op, other, third),
               fmt::format("add {} to the group, or leave {} out", op, third), {op, other, third}};
     case 3:
+      if (const std::string &here = form_.types.at(op).group, &there = form_.types.at(other).group; here != there)
+        return {"K3", op, fmt::format("{} lives on {}, {} on {}", other, there, op, here), "one kernel runs on one group of ranks", {other, op}};
       return {"K3", op, fmt::format("{} works on {}, {} on {}", other, place(nodes_[breach.other].site), op, place(nodes_[breach.op].site)),
               "split and reorder until all work on one slicing, or fuse them apart", {other, op}};
     case 4:

@@ -212,6 +212,9 @@ TEST(Fuse, K3OneCut) {
   refused(q, "fuse f d.s y.s", "K3");
   ir::Program sizes = small("y = b * 2.0\nv = w * 2.0\nout y\nout v\n");
   refused(sizes, "fuse f y v", "K3", "all of [H]");
+  ir::Program groups = ir::parse("program 1 t\ndim N\ngroup stage = world.split(2)\nin b f32[N] replicated\nin c f32[N] replicated on stage\n"
+                                 "y = b * 2.0\nv = c * 2.0\nout y\nout v\n");
+  refused(groups, "fuse f y v", "K3", "y lives on world, v on stage");
   ir::Program rows = small("y = b * 2.0\nv = r * y\nout v\n");
   accepted(rows, "fuse f y v");
 }
