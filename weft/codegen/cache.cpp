@@ -1,11 +1,12 @@
 // The cache of compiled kernels.
 //
-// Many ranks start at once and ask for the same kernels, on one machine or on many that share a home directory; some die
-// half way; disks fill up. Rules that follow: a file appears by rename only, so a reader never sees a part of one. Its
-// checksum travels inside it (ELF ignores what follows its sections), so file and checksum cannot disagree by a crash
-// between two renames. Who compiles holds a flock, which the kernel drops when the holder dies; locks are taken in order
-// of their hash, so two callers with several kernels each cannot wait for one another. Whoever waited looks again before
-// compiling. A lock held beyond the deadline is ignored: the worst that happens is the same kernel compiled twice.
+// Many ranks start at once and ask for the same kernels, on one machine or on many that share a home directory; some
+// die half way; disks fill up. Rules that follow: a file appears by rename only, so a reader never sees a part of one.
+// Its checksum travels inside it (ELF ignores what follows its sections), so file and checksum cannot disagree by a
+// crash between two renames. Who compiles holds a flock, which the kernel drops when the holder dies; locks are taken
+// in order of their hash, so two callers with several kernels each cannot wait for one another. Whoever waited looks
+// again before compiling. A lock held beyond the deadline is ignored: the worst that happens is the same kernel
+// compiled twice.
 #include "weft/codegen/cache.h"
 
 #include <dlfcn.h>
@@ -45,7 +46,9 @@ class EntryLock {
   explicit EntryLock(fs::path path) : path_(std::move(path)) {
     const int64_t deadline = now_ns() + lock_deadline_ns;
     while (!try_lock() && now_ns() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    if (file_ < 0) WEFT_LOG(warn, "codegen", "{} has been locked for {} s; compiling without it", path_.string(), lock_deadline_ns / 1000000000);
+    if (file_ < 0)
+      WEFT_LOG(warn, "codegen", "{} has been locked for {} s; compiling without it", path_.string(),
+               lock_deadline_ns / 1000000000);
   }
   ~EntryLock() {
     if (file_ < 0) return;
@@ -62,8 +65,8 @@ class EntryLock {
       throw Error(ErrorKind::io, fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)),
                   "make the cache writable, or set WEFT_CACHE_DIR to a directory that is");
     struct stat mine {}, there {};
-    const bool locked = flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &mine) == 0 && stat(path_.c_str(), &there) == 0 &&
-                        mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    const bool locked = flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &mine) == 0 &&
+                        stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
     if (locked) file_ = file;
     else close(file);
     return locked;
@@ -78,8 +81,10 @@ void* open_object(const fs::path& object) {
   void* handle = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* reason = dlerror();
-    throw Error(ErrorKind::io, fmt::format("{} cannot be loaded: {}", object.string(), reason ? reason : "unknown reason"),
-                "if its file system forbids execution (noexec), set WEFT_CACHE_DIR to one that allows it; or set WEFT_NO_COMPILER=1");
+    throw Error(ErrorKind::io,
+                fmt::format("{} cannot be loaded: {}", object.string(), reason ? reason : "unknown reason"),
+                "if its file system forbids execution (noexec), set WEFT_CACHE_DIR to one that allows it; or set "
+                "WEFT_NO_COMPILER=1");
   }
   return handle;
 }
@@ -116,7 +121,9 @@ void seal(const fs::path& object) {
   std::ofstream file(object, std::ios::binary | std::ios::app);
   file << seal_mark << hash_hex(bytes);
   file.close();
-  if (!file) throw Error(ErrorKind::io, fmt::format("cannot write {}", object.string()), "is the disk full? WEFT_CACHE_DIR names another one");
+  if (!file)
+    throw Error(ErrorKind::io, fmt::format("cannot write {}", object.string()),
+                "is the disk full? WEFT_CACHE_DIR names another one");
 }
 
 bool intact(const fs::path& object) {
@@ -136,7 +143,9 @@ bool intact(const fs::path& object) {
 Cache::Cache(fs::path directory, Compiler compiler) : directory_(std::move(directory)), compiler_(std::move(compiler)) {
   std::error_code error;
   fs::create_directories(directory_, error);
-  if (error) throw Error(ErrorKind::io, fmt::format("cannot create {}: {}", directory_.string(), error.message()), "set WEFT_CACHE_DIR to a writable directory");
+  if (error)
+    throw Error(ErrorKind::io, fmt::format("cannot create {}: {}", directory_.string(), error.message()),
+                "set WEFT_CACHE_DIR to a writable directory");
 }
 
 std::string Cache::hash(const Unit& unit) const { return hash_hex(unit.source + "\n" + compiler_.identity); }
@@ -156,7 +165,8 @@ std::vector<void*> Cache::load(const std::vector<Unit>& units, CacheReport* repo
   for (const size_t i : missing) {
     handles[i] = open_object(object_path(hash(units[i])));
     if (!handles[i])
-      throw Error(ErrorKind::io, fmt::format("{} was written and reads back damaged", object_path(hash(units[i])).string()),
+      throw Error(ErrorKind::io,
+                  fmt::format("{} was written and reads back damaged", object_path(hash(units[i])).string()),
                   "check the disk; WEFT_CACHE_DIR names another one");
   }
   if (report) *report = counted;
@@ -167,7 +177,9 @@ void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<si
   std::vector<std::pair<std::string, size_t>> wanted;          // by hash: the order of locking
   for (const size_t i : missing) wanted.push_back({hash(units[i]), i});
   std::sort(wanted.begin(), wanted.end());
-  wanted.erase(std::unique(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first == b.first; }), wanted.end());
+  wanted.erase(
+      std::unique(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first == b.first; }),
+      wanted.end());
 
   std::vector<std::unique_ptr<EntryLock>> locks;
   std::vector<CompileJob> jobs;
@@ -181,7 +193,8 @@ void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<si
     remove_leftovers(directory_, hash);
     write_file(source_path(hash), units[i].source);
     const std::string suffix = unique_suffix();
-    jobs.push_back({source_path(hash), directory_ / (hash + suffix + ".so"), directory_ / (hash + suffix + ".log"), "", ""});
+    jobs.push_back(
+        {source_path(hash), directory_ / (hash + suffix + ".so"), directory_ / (hash + suffix + ".log"), "", ""});
     of_job.push_back({hash, i});
   }
   compile(compiler_, jobs);

@@ -1,10 +1,10 @@
 // Finding and running the compiler.
 //
-// Ways to get machine code: a JIT library (LLVM: 100 MB and an interface that changes twice a year), an assembler of our
-// own, or the compiler that is there anyway. The last gives code that a person can read, profile and step through, at
-// the price of about 0.3 s a kernel, once. The child is started by posix_spawn in a process group of its own, so that a
-// hung compiler can be ended with all its children, and is waited for by its own id: the host program's children are
-// none of our business.
+// Ways to get machine code: a JIT library (LLVM: 100 MB and an interface that changes twice a year), an assembler of
+// our own, or the compiler that is there anyway. The last gives code that a person can read, profile and step through,
+// at the price of about 0.3 s a kernel, once. The child is started by posix_spawn in a process group of its own, so
+// that a hung compiler can be ended with all its children, and is waited for by its own id: the host program's children
+// are none of our business.
 #include "weft/codegen/compiler.h"
 
 #include <fcntl.h>
@@ -32,7 +32,9 @@ namespace fs = std::filesystem;
 namespace {
 
 std::optional<fs::path> find_program(const std::string& name) {
-  const auto executable = [](const fs::path& path) { return access(path.c_str(), X_OK) == 0 && fs::is_regular_file(path); };
+  const auto executable = [](const fs::path& path) {
+    return access(path.c_str(), X_OK) == 0 && fs::is_regular_file(path);
+  };
   if (name.find('/') != std::string::npos) return executable(name) ? std::optional(fs::absolute(name)) : std::nullopt;
   const char* path = std::getenv("PATH");
   for (const std::string& folder : split(path ? path : "/usr/bin:/bin", ':'))
@@ -43,8 +45,21 @@ std::optional<fs::path> find_program(const std::string& name) {
 // Fusing a * b + c would change bits, so contraction is off. Errno and floating-point traps are nobody's business in a
 // kernel and would keep sqrt and select out of vector code; neither flag changes a result.
 std::vector<std::string> flags_for() {
-  std::vector<std::string> flags = {"-pipe", "-x", "c++", "-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
-                                    "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-fPIC", "-shared", "-nostdlib", "-w"};
+  std::vector<std::string> flags = {"-pipe",
+                                    "-x",
+                                    "c++",
+                                    "-std=c++20",
+                                    "-O3",
+                                    "-ffp-contract=off",
+                                    "-fno-math-errno",
+                                    "-fno-trapping-math",
+                                    "-fno-exceptions",
+                                    "-fno-rtti",
+                                    "-fno-stack-protector",
+                                    "-fPIC",
+                                    "-shared",
+                                    "-nostdlib",
+                                    "-w"};
 #if defined(__x86_64__)
   flags.insert(flags.end(), {"-march=native", "-mprefer-vector-width=512"});
 #elif defined(__aarch64__)
@@ -60,7 +75,8 @@ std::string identity_of(const Compiler& compiler) {
     const std::optional<fs::path> program = find_program(word);
     struct stat status {};
     if (!program || stat(program->c_str(), &status) != 0) continue;
-    identity += fmt::format("\n{} {} {}.{}", fs::canonical(*program).string(), status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+    identity += fmt::format("\n{} {} {}.{}", fs::canonical(*program).string(), status.st_size, status.st_mtim.tv_sec,
+                            status.st_mtim.tv_nsec);
   }
   return identity;
 }
@@ -152,7 +168,8 @@ bool finished(const Child& child) {
     child.job->error = fmt::format("the compiler was ended by signal {}", WTERMSIG(status));
   } else if (got == child.pid && WEXITSTATUS(status) != 0) {
     child.job->error = first_lines(child.job->log);
-    if (child.job->error.empty()) child.job->error = fmt::format("the compiler ended with status {}", WEXITSTATUS(status));
+    if (child.job->error.empty())
+      child.job->error = fmt::format("the compiler ended with status {}", WEXITSTATUS(status));
   } else if (access(child.job->object.c_str(), R_OK) != 0) {
     child.job->error = "the compiler made no object. " + first_lines(child.job->log);
   }
@@ -166,7 +183,8 @@ std::optional<Compiler> find_compiler() {
   if (!wanted.empty()) {
     std::optional<Compiler> compiler = compiler_from(wanted);
     if (!compiler)
-      throw Error(ErrorKind::user, fmt::format("WEFT_CXX={} names no program", wanted), "set it to a C++ compiler, or unset it");
+      throw Error(ErrorKind::user, fmt::format("WEFT_CXX={} names no program", wanted),
+                  "set it to a C++ compiler, or unset it");
     return compiler;
   }
   for (const char* name : {WEFT_BUILD_CXX, "c++", "g++", "clang++"})
@@ -181,7 +199,8 @@ void compile(const Compiler& compiler, std::vector<CompileJob>& jobs, int side_b
   while (next < jobs.size() || !running.empty()) {
     while (next < jobs.size() && running.size() < limit) {
       CompileJob& job = jobs[next++];
-      if (const pid_t pid = start(compiler, job)) running.push_back({pid, &job, now_ns() + static_cast<int64_t>(deadline_s * 1e9)});
+      if (const pid_t pid = start(compiler, job))
+        running.push_back({pid, &job, now_ns() + static_cast<int64_t>(deadline_s * 1e9)});
     }
     std::erase_if(running, finished);
     if (!running.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

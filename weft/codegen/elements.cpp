@@ -1,6 +1,6 @@
 // How elements lie in memory and how they are computed with, as C++ text. Narrow floats lie as their bits and are
-// computed with as f32; bool lies as a byte and is computed with as bool; a pair is a struct. The functions named here are
-// those of expr/functions_impl.h, which the evaluator calls too.
+// computed with as f32; bool lies as a byte and is computed with as bool; a pair is a struct. The functions named here
+// are those of expr/functions_impl.h, which the evaluator calls too.
 #include "weft/codegen/emit.h"
 
 namespace weft::codegen {
@@ -11,7 +11,9 @@ using kernel::Reduction;
 
 bool is_narrow(Dtype dtype) { return is_float(dtype) && size_bytes(dtype) < 4; }
 
-std::string integer_type(Dtype dtype) { return fmt::format("{}int{}_t", is_signed(dtype) ? "" : "u", 8 * size_bytes(dtype)); }
+std::string integer_type(Dtype dtype) {
+  return fmt::format("{}int{}_t", is_signed(dtype) ? "" : "u", 8 * size_bytes(dtype));
+}
 
 }  // namespace
 
@@ -48,7 +50,8 @@ std::string store_text(Dtype value, Dtype memory, const std::string& x) {
   if (is_narrow(memory)) return fmt::format("wm::to_{}({})", name(memory), nearly_f32_text(value, x));
   if (memory == Dtype::boolean) return fmt::format("static_cast<uint8_t>({} != 0)", x);
   if (is_float(value) && memory == Dtype::u64) return fmt::format("wm::to_u64({})", x);
-  if (is_float(value) && is_integer(memory)) return fmt::format("static_cast<{}>(wm::to_i64({}))", memory_type(memory), x);
+  if (is_float(value) && is_integer(memory))
+    return fmt::format("static_cast<{}>(wm::to_i64({}))", memory_type(memory), x);
   return fmt::format("static_cast<{}>({})", memory_type(memory), x);
 }
 
@@ -70,7 +73,9 @@ std::string combine_text(Reduction reduction, Dtype dtype, const std::string& a,
   const bool number = is_float(dtype), boolean = dtype == Dtype::boolean;
   const auto call = [&](const char* function) { return fmt::format("{}({}, {})", function, a, b); };
   const auto infix = [&](const char* op) { return fmt::format("({} {} {})", a, op, b); };
-  const auto integer = [&](const char* op) { return fmt::format("static_cast<{}>({} {} {})", value_type(dtype), a, op, b); };
+  const auto integer = [&](const char* op) {
+    return fmt::format("static_cast<{}>({} {} {})", value_type(dtype), a, op, b);
+  };
   if (dtype == Dtype::f64x2) return call(fmt::format("pair_{}", kernel::name(reduction)).c_str());
   switch (reduction) {
     case Reduction::sum: return boolean ? infix("||") : number ? infix("+") : call("wm::add");

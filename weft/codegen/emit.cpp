@@ -1,12 +1,13 @@
 // One C++ function per step shape: the function's frame and the order of its parts. emit_run.cpp has the loops.
 //
-// Ways to vectorise: intrinsics per instruction set (five texts for one meaning), vector types (functions would have to be
-// written twice), or scalar text in a loop that the compiler vectorises. We take the last, because the text stays the
-// program's, one assignment a line, and because expr's functions are branch-free for exactly this. Measured with GCC 12 on
-// AVX-512 the loop equals intrinsics for fused Adam. What it cannot express goes through blocks of 128 elements, which
-// never leave the first-level cache: streamed targets are pushed out of a block by whole lines with non-temporal stores,
-// f16 passes through the processor's conversions (which GCC 12 does not vectorise), and folds take their block to 32 lanes in a
-// fixed order, so that no result depends on the vector width. A step without any of these is one plain loop.
+// Ways to vectorise: intrinsics per instruction set (five texts for one meaning), vector types (functions would have to
+// be written twice), or scalar text in a loop that the compiler vectorises. We take the last, because the text stays
+// the program's, one assignment a line, and because expr's functions are branch-free for exactly this. Measured with
+// GCC 12 on AVX-512 the loop equals intrinsics for fused Adam. What it cannot express goes through blocks of 128
+// elements, which never leave the first-level cache: streamed targets are pushed out of a block by whole lines with
+// non-temporal stores, f16 passes through the processor's conversions (which GCC 12 does not vectorise), and folds take
+// their block to 32 lanes in a fixed order, so that no result depends on the vector width. A step without any of these
+// is one plain loop.
 //
 // The element's text stands in a function of its own, apart from loads, stores and the loop: those belong to the step,
 // and other back ends have their own.
@@ -37,7 +38,9 @@ std::string describe(const SourceShape& s) {
 std::string source_list(const kernel::StepShape& shape) {
   std::vector<std::string> reduced, all;
   for (const SourceShape& s : shape.reduced) reduced.push_back(describe(s));
-  if (reduced.size() > 1) all.push_back(fmt::format("{}({}) as {}", kernel::name(shape.reduction), join(reduced, ", "), name(shape.reduced_dtype)));
+  if (reduced.size() > 1)
+    all.push_back(
+        fmt::format("{}({}) as {}", kernel::name(shape.reduction), join(reduced, ", "), name(shape.reduced_dtype)));
   else if (!reduced.empty()) all.push_back(fmt::format("{} as {}", reduced[0], name(shape.reduced_dtype)));
   for (const SourceShape& s : shape.others) all.push_back(describe(s));
   return join(all, ", ");
@@ -47,17 +50,22 @@ std::string target_list(const kernel::StepShape& shape) {
   std::vector<std::string> all;
   for (const TargetShape& t : shape.targets) {
     const std::string value = shape.kernel.name.empty() ? "x" : shape.kernel.outputs[t.output];
-    const char* how = t.store == Store::stream ? " (around the caches)" : t.store == Store::accumulate ? " (into one cell)" : "";
-    all.push_back(fmt::format("{} {}{}{}", value, t.through ? fmt::format("{} as ", name(*t.through)) : "", name(t.dtype), how));
+    const char* how = t.store == Store::stream       ? " (around the caches)"
+                      : t.store == Store::accumulate ? " (into one cell)"
+                                                     : "";
+    all.push_back(
+        fmt::format("{} {}{}{}", value, t.through ? fmt::format("{} as ", name(*t.through)) : "", name(t.dtype), how));
   }
   return join(all, ", ");
 }
 
 std::string head(const kernel::TypedStep& step) {
   const kernel::StepShape& shape = step.shape;
-  std::string text = fmt::format("// A step: {} -> {}{}\n", source_list(shape), step.is_copy() ? "" : shape.kernel.name + " -> ", target_list(shape));
+  std::string text = fmt::format("// A step: {} -> {}{}\n", source_list(shape),
+                                 step.is_copy() ? "" : shape.kernel.name + " -> ", target_list(shape));
   if (step.is_copy()) return text + "\n";
-  for (const std::string& line : split(kernel::print(shape.kernel), '\n')) text += (line.starts_with("kernel") ? "//   " : "//     ") + line + "\n";
+  for (const std::string& line : split(kernel::print(shape.kernel), '\n'))
+    text += (line.starts_with("kernel") ? "//   " : "//     ") + line + "\n";
   return text + "\n";
 }
 
@@ -69,7 +77,8 @@ std::string hoisted(const expr::BodySource& source, StepSource& result) {
     const int64_t bytes = size_bytes(compute_dtype(h.dtype));
     at = (at + bytes - 1) / bytes * bytes;
     result.hoisted.push_back({h.name, h.value, h.dtype, at});
-    text += fmt::format("  {} {};    // {}\n", value_type(h.dtype), h.name, expr::print(h.value, expr::Syntax::program));
+    text +=
+        fmt::format("  {} {};    // {}\n", value_type(h.dtype), h.name, expr::print(h.value, expr::Syntax::program));
     at += bytes;
   }
   result.hoisted_bytes = (at + 7) / 8 * 8;
@@ -92,9 +101,14 @@ std::string element(const expr::Body& body, StepSource& result) {
   for (const std::string& output : body.outputs)
     if (std::find(outputs.begin(), outputs.end(), output) == outputs.end()) outputs.push_back(output);
   std::string text = "namespace {\n\n" + hoisted(source, result) + values(body, outputs), parameters;
-  for (const expr::Value& input : body.inputs) parameters += fmt::format(", {} {}", value_type(input.dtype), input.name);
-  text += fmt::format("// One element.\nWEFT_FN Values element([[maybe_unused]] const Hoisted& hoisted, [[maybe_unused]] int64_t pos{}) {{\n", parameters);
-  for (const HoistedField& field : result.hoisted) text += fmt::format("  const {} {} = hoisted.{};\n", value_type(field.dtype), field.name, field.name);
+  for (const expr::Value& input : body.inputs)
+    parameters += fmt::format(", {} {}", value_type(input.dtype), input.name);
+  text += fmt::format(
+      "// One element.\nWEFT_FN Values element([[maybe_unused]] const Hoisted& hoisted, [[maybe_unused]] int64_t "
+      "pos{}) {{\n",
+      parameters);
+  for (const HoistedField& field : result.hoisted)
+    text += fmt::format("  const {} {} = hoisted.{};\n", value_type(field.dtype), field.name, field.name);
   for (const std::string& line : source.lines) text += "  " + line + "\n";
   return text + fmt::format("  return {{{}}};\n}}\n\n}}  // namespace\n\n", join(outputs, ", "));
 }

@@ -27,7 +27,8 @@ std::string identity_text(kernel::Reduction reduction, Dtype dtype) {
 
 }  // namespace
 
-RunEmitter::RunEmitter(const kernel::TypedStep& step, const expr::Body& body) : step_(step), shape_(step.shape), body_(body) {
+RunEmitter::RunEmitter(const kernel::TypedStep& step, const expr::Body& body)
+    : step_(step), shape_(step.shape), body_(body) {
   name_sources();
   name_targets();
 }
@@ -51,7 +52,8 @@ bool RunEmitter::reduces() const {
 bool RunEmitter::halves() const { return reduces() && shape_.reduced_dtype == Dtype::f16; }
 
 bool RunEmitter::untouched(const Target& t) const {
-  return step_.is_copy() && t.shape.store != Store::accumulate && value_dtype(t) == t.shape.dtype && t.shape.through.value_or(t.shape.dtype) == t.shape.dtype;
+  return step_.is_copy() && t.shape.store != Store::accumulate && value_dtype(t) == t.shape.dtype &&
+         t.shape.through.value_or(t.shape.dtype) == t.shape.dtype;
 }
 
 PreludeParts RunEmitter::parts() const {
@@ -73,11 +75,15 @@ void RunEmitter::name_sources() {
     const std::string number = shape_.reduced.size() > 1 ? fmt::format("_{}", i) : "";
     sources_.push_back({shape_.reduced[i], names_.take("in_" + input_name(0) + number), ""});
   }
-  for (const SourceShape& other : shape_.others) sources_.push_back({other, names_.take("in_" + input_name(input++)), ""});
+  for (const SourceShape& other : shape_.others)
+    sources_.push_back({other, names_.take("in_" + input_name(input++)), ""});
   const bool values_needed = reduces() || !step_.is_copy() ||
-                             std::any_of(shape_.targets.begin(), shape_.targets.end(), [](const TargetShape& t) { return t.dtype != Dtype::f16 || t.store == Store::accumulate || t.through; });
+                             std::any_of(shape_.targets.begin(), shape_.targets.end(), [](const TargetShape& t) {
+                               return t.dtype != Dtype::f16 || t.store == Store::accumulate || t.through;
+                             });
   for (Source& s : sources_)
-    if (s.shape.dtype == Dtype::f16 && s.shape.alignment == Alignment::aligned && values_needed) s.wide = names_.take("wide_" + s.name.substr(3));
+    if (s.shape.dtype == Dtype::f16 && s.shape.alignment == Alignment::aligned && values_needed)
+      s.wide = names_.take("wide_" + s.name.substr(3));
 }
 
 void RunEmitter::name_targets() {
@@ -101,8 +107,9 @@ void RunEmitter::name_targets() {
 // Targets that take the same value in the same form share its block.
 std::string RunEmitter::shared_block(const Target& like) const {
   for (const Target& t : targets_)
-    if (!t.block.empty() && output_name(t.shape.output) == output_name(like.shape.output) && block_type(t) == block_type(like) &&
-        untouched(t) == untouched(like) && t.shape.through == like.shape.through && (t.shape.dtype == like.shape.dtype || like.shape.store == Store::accumulate) &&
+    if (!t.block.empty() && output_name(t.shape.output) == output_name(like.shape.output) &&
+        block_type(t) == block_type(like) && untouched(t) == untouched(like) && t.shape.through == like.shape.through &&
+        (t.shape.dtype == like.shape.dtype || like.shape.store == Store::accumulate) &&
         (t.shape.store == Store::accumulate) == (like.shape.store == Store::accumulate))
       return t.block;
   return "";
@@ -118,8 +125,11 @@ std::string RunEmitter::block_type(const Target& t) const {
 
 std::string RunEmitter::emit(const std::string& function, bool has_hoisted) {
   combines();
-  line(fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) void {}(const Args* args, const void*) {{", function));
-  if (!step_.is_copy()) line(has_hoisted ? "  const Hoisted hoisted = *static_cast<const Hoisted*>(args->hoisted);" : "  const Hoisted hoisted{};");
+  line(fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) void {}(const Args* args, const void*) {{",
+                   function));
+  if (!step_.is_copy())
+    line(has_hoisted ? "  const Hoisted hoisted = *static_cast<const Hoisted*>(args->hoisted);"
+                     : "  const Hoisted hoisted{};");
   line("  const int64_t count = args->count;");
   pointers();
   if (blocked()) {
@@ -142,8 +152,10 @@ void RunEmitter::combines() {
   line("namespace {");
   for (const Target& t : targets_) {
     if (t.shape.store != Store::accumulate) continue;
-    const std::string type = memory_type(accumulator(t)), text = combine_text(step_.folds[t.index], accumulator(t), "a", "b");
-    line(fmt::format("struct {} {{ WEFT_FN {} of({} a, {} b) {{ return {}; }} }};", t.combine, type, type, type, without_parentheses(text)));
+    const std::string type = memory_type(accumulator(t)),
+                      text = combine_text(step_.folds[t.index], accumulator(t), "a", "b");
+    line(fmt::format("struct {} {{ WEFT_FN {} of({} a, {} b) {{ return {}; }} }};", t.combine, type, type, type,
+                     without_parentheses(text)));
   }
   line("}  // namespace");
   line();
@@ -152,18 +164,22 @@ void RunEmitter::combines() {
 void RunEmitter::pointers() {
   for (size_t i = 0; i < sources_.size(); i++) {
     const Source& s = sources_[i];
-    const std::string type = memory_type(s.shape.dtype), pointer = fmt::format("static_cast<const {}*>(args->sources[{}])", type, i);
+    const std::string type = memory_type(s.shape.dtype),
+                      pointer = fmt::format("static_cast<const {}*>(args->sources[{}])", type, i);
     if (s.shape.alignment == Alignment::single) line(fmt::format("  const {} {} = *{};", type, s.name, pointer));
     else line(fmt::format("  const {}* const {} = {};", type, s.name, pointer));
   }
   for (const Target& t : targets_)
-    line(fmt::format("  {}* const {} = static_cast<{}*>(args->targets[{}]);", memory_type(t.shape.dtype), t.pointer, memory_type(t.shape.dtype), t.index));
+    line(fmt::format("  {}* const {} = static_cast<{}*>(args->targets[{}]);", memory_type(t.shape.dtype), t.pointer,
+                     memory_type(t.shape.dtype), t.index));
 }
 
 // ---- blocks
 
 void RunEmitter::declare_blocks() {
-  const auto block = [&](const std::string& type, const std::string& name) { line(fmt::format("  alignas(64) {} {}[{}];", type, name, block_elements)); };
+  const auto block = [&](const std::string& type, const std::string& name) {
+    line(fmt::format("  alignas(64) {} {}[{}];", type, name, block_elements));
+  };
   for (const Source& s : sources_)
     if (!s.wide.empty()) block("float", s.wide);
   if (halves()) {
@@ -188,10 +204,12 @@ void RunEmitter::declare_lanes(const Target& t) {
 
 // Blocks begin on a cache line of the first streamed target; folds need them to begin on a multiple of 32.
 void RunEmitter::block_loop() {
-  const auto streamed = std::find_if(targets_.begin(), targets_.end(), [](const Target& t) { return t.shape.store == Store::stream; });
+  const auto streamed =
+      std::find_if(targets_.begin(), targets_.end(), [](const Target& t) { return t.shape.store == Store::stream; });
   const bool head = streamed != targets_.end() && !any(Store::accumulate);
   if (head) line(fmt::format("  int64_t size = before_line({}, count);", streamed->pointer));
-  line(fmt::format("  {}size = count < {} ? count : {};", head ? "if (size == 0) " : "int64_t ", block_elements, block_elements));
+  line(fmt::format("  {}size = count < {} ? count : {};", head ? "if (size == 0) " : "int64_t ", block_elements,
+                   block_elements));
   line("  for (int64_t begin = 0; begin < count;) {");
   one_block();
   line("    begin += size;");
@@ -218,8 +236,10 @@ void RunEmitter::one_block() {
   line("    }");
   for (const Target& t : targets_) {
     const bool half = t.shape.dtype == Dtype::f16 && block_type(t) == "float" && !t.block.empty();
-    if (half) line(fmt::format("    narrow_f16({}, {}, size);", t.bits.empty() ? t.pointer + " + begin" : t.bits, t.block));
-    if (t.shape.store == Store::stream) line(fmt::format("    stream<{}>({} + begin, {}, size);", block_elements, t.pointer, half ? t.bits : t.block));
+    if (half)
+      line(fmt::format("    narrow_f16({}, {}, size);", t.bits.empty() ? t.pointer + " + begin" : t.bits, t.block));
+    if (t.shape.store == Store::stream)
+      line(fmt::format("    stream<{}>({} + begin, {}, size);", block_elements, t.pointer, half ? t.bits : t.block));
     if (t.shape.store == Store::accumulate) line(fmt::format("    fold_add({}, {}, size);", t.lanes, t.block));
   }
 }
@@ -228,15 +248,20 @@ void RunEmitter::finish() {
   for (const Target& t : targets_)
     if (t.shape.store == Store::accumulate) {
       const std::string cell = convert_text(t.shape.dtype, accumulator(t), load_text(t.shape.dtype, "*" + t.pointer));
-      line(fmt::format("  *{} = {};", t.pointer, store_text(accumulator(t), t.shape.dtype, fmt::format("fold_end({}, {})", t.lanes, cell))));
+      line(fmt::format("  *{} = {};", t.pointer,
+                       store_text(accumulator(t), t.shape.dtype, fmt::format("fold_end({}, {})", t.lanes, cell))));
     }
   if (any(Store::stream)) line("  stream_end();");
 }
 
 // ---- one element
 
-std::string RunEmitter::memory(const Source& s) const { return s.shape.alignment == Alignment::single ? s.name : s.name + "[i]"; }
-std::string RunEmitter::loaded(const Source& s) const { return s.wide.empty() ? load_text(s.shape.dtype, memory(s)) : s.wide + "[i - begin]"; }
+std::string RunEmitter::memory(const Source& s) const {
+  return s.shape.alignment == Alignment::single ? s.name : s.name + "[i]";
+}
+std::string RunEmitter::loaded(const Source& s) const {
+  return s.wide.empty() ? load_text(s.shape.dtype, memory(s)) : s.wide + "[i - begin]";
+}
 
 // The sources folded from left to right, as `sum`.
 void RunEmitter::sum(const std::string& indent) {
@@ -244,7 +269,8 @@ void RunEmitter::sum(const std::string& indent) {
   for (size_t i = 0; i < shape_.reduced.size(); i++) {
     const std::string next = convert_text(sources_[i].shape.dtype, dtype, loaded(sources_[i]));
     if (i == 0) line(fmt::format("{}{} sum = {};", indent, value_type(dtype), next));
-    else line(fmt::format("{}sum = {};", indent, without_parentheses(combine_text(shape_.reduction, dtype, "sum", next))));
+    else
+      line(fmt::format("{}sum = {};", indent, without_parentheses(combine_text(shape_.reduction, dtype, "sum", next))));
   }
 }
 
@@ -252,9 +278,11 @@ void RunEmitter::sum(const std::string& indent) {
 void RunEmitter::reduced(const std::string& indent) {
   const Dtype from = step_.accumulate, as = shape_.reduced_dtype;
   sum(indent);
-  if (value_type(as) == memory_type(as)) return line(fmt::format("{}const {} reduced = {};", indent, value_type(as), convert_text(from, as, "sum")));
+  if (value_type(as) == memory_type(as))
+    return line(fmt::format("{}const {} reduced = {};", indent, value_type(as), convert_text(from, as, "sum")));
   line(fmt::format("{}const {} reduced_bits = {};", indent, memory_type(as), store_text(from, as, "sum")));
-  line(fmt::format("{}const {} reduced = {};", indent, value_type(as), without_parentheses(load_text(as, "reduced_bits"))));
+  line(fmt::format("{}const {} reduced = {};", indent, value_type(as),
+                   without_parentheses(load_text(as, "reduced_bits"))));
 }
 
 std::string RunEmitter::stored(const Target& t, const std::vector<std::string>& values) const {
@@ -277,14 +305,17 @@ std::string RunEmitter::stored(const Target& t, const std::vector<std::string>& 
 void RunEmitter::one_element(const std::string& indent) {
   std::vector<std::string> values;
   if (reduces()) values.push_back(halves() ? "block_reduced[i - begin]" : "reduced");
-  for (size_t i = reduces() ? shape_.reduced.size() : 0; i < sources_.size(); i++) values.push_back(without_parentheses(loaded(sources_[i])));
+  for (size_t i = reduces() ? shape_.reduced.size() : 0; i < sources_.size(); i++)
+    values.push_back(without_parentheses(loaded(sources_[i])));
   if (!step_.is_copy())
-    line(fmt::format("{}const Values out = element(hoisted, args->position + i{}{});", indent, values.empty() ? "" : ", ", join(values, ", ")));
+    line(fmt::format("{}const Values out = element(hoisted, args->position + i{}{});", indent,
+                     values.empty() ? "" : ", ", join(values, ", ")));
   std::vector<std::string> done;
   for (const Target& t : targets_) {
     if (!t.block.empty() && std::find(done.begin(), done.end(), t.block) != done.end()) continue;
     done.push_back(t.block);
-    line(fmt::format("{}{} = {};", indent, t.block.empty() ? t.pointer + "[i]" : t.block + "[i - begin]", stored(t, values)));
+    line(fmt::format("{}{} = {};", indent, t.block.empty() ? t.pointer + "[i]" : t.block + "[i - begin]",
+                     stored(t, values)));
   }
 }
 

@@ -25,7 +25,7 @@ class RunEmitter {
     kernel::TargetShape shape;
     size_t index = 0;
     std::string pointer;
-    std::string block;                            // where the element loop leaves the value; empty: straight in the target
+    std::string block;  // where the element loop leaves the value; empty: straight in the target
     std::string bits;                             // f16 that is streamed: the block of its bits
     std::string lanes, combine;                   // folds
   };

@@ -65,7 +65,8 @@ Registry& registry() {
 
 class GeneratedLibrary : public kernel::KernelLibrary {
  public:
-  explicit GeneratedLibrary(const Compiler& compiler) : cache_(cache_directory() / "kernels", compiler), identity_(compiler.identity) {}
+  explicit GeneratedLibrary(const Compiler& compiler)
+      : cache_(cache_directory() / "kernels", compiler), identity_(compiler.identity) {}
 
   std::vector<StepCode> find(const std::vector<StepShape>& shapes) override {
     std::vector<StepCode> codes(shapes.size());
@@ -89,7 +90,8 @@ class GeneratedLibrary : public kernel::KernelLibrary {
     return at != registry().steps.end();
   }
 
-  void build(const std::vector<StepShape>& shapes, const std::vector<std::string>& keys, const std::vector<size_t>& missing, std::vector<StepCode>& codes) {
+  void build(const std::vector<StepShape>& shapes, const std::vector<std::string>& keys,
+             const std::vector<size_t>& missing, std::vector<StepCode>& codes) {
     std::vector<std::unique_ptr<GeneratedStep>> steps;
     std::vector<StepSource> sources;
     std::vector<Unit> units;
@@ -102,18 +104,22 @@ class GeneratedLibrary : public kernel::KernelLibrary {
     const int64_t begin = now_ns();
     CacheReport report;
     const std::vector<void*> handles = cache_.load(units, &report);
-    WEFT_LOG(info, "codegen", "{} kernels: {} found, {} compiled, {:.1f} ms", units.size(), report.found, report.compiled,
-             static_cast<double>(now_ns() - begin) / 1e6);
-    for (size_t j = 0; j < missing.size(); j++) codes[missing[j]] = enter(keys[missing[j]], std::move(steps[j]), std::move(sources[j]), handles[j]);
+    WEFT_LOG(info, "codegen", "{} kernels: {} found, {} compiled, {:.1f} ms", units.size(), report.found,
+             report.compiled, static_cast<double>(now_ns() - begin) / 1e6);
+    for (size_t j = 0; j < missing.size(); j++)
+      codes[missing[j]] = enter(keys[missing[j]], std::move(steps[j]), std::move(sources[j]), handles[j]);
   }
 
   static StepCode enter(const std::string& key, std::unique_ptr<GeneratedStep> step, StepSource source, void* handle) {
     void* symbol = dlsym(handle, source.function.c_str());
-    if (!symbol) throw Error(ErrorKind::io, fmt::format("a cached object lacks {}", source.function), "remove the cache's folder `kernels` and run again");
+    if (!symbol)
+      throw Error(ErrorKind::io, fmt::format("a cached object lacks {}", source.function),
+                  "remove the cache's folder `kernels` and run again");
     step->hoisted = std::move(source.hoisted);
-    step->code = {reinterpret_cast<void (*)(const kernel::StepArgs*, const void*)>(symbol), prepare, step.get(), source.hoisted_bytes};
+    step->code = {reinterpret_cast<void (*)(const kernel::StepArgs*, const void*)>(symbol), prepare, step.get(),
+                  source.hoisted_bytes};
     const std::lock_guard<std::mutex> hold(registry().mutex);
-    return registry().steps.emplace(key, std::move(step)).first->second->code;      // another thread may have been first
+    return registry().steps.emplace(key, std::move(step)).first->second->code;  // another thread may have been first
   }
 
   Cache cache_;
@@ -123,7 +129,8 @@ class GeneratedLibrary : public kernel::KernelLibrary {
 
 void say_once(const std::string& why) {
   static std::atomic<bool> said{false};
-  if (!said.exchange(true)) WEFT_LOG(warn, "codegen", "{}: kernels are evaluated, not compiled (several times slower, same bits)", why);
+  if (!said.exchange(true))
+    WEFT_LOG(warn, "codegen", "{}: kernels are evaluated, not compiled (several times slower, same bits)", why);
 }
 
 }  // namespace

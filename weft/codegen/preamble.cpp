@@ -1,6 +1,6 @@
-// What stands in front of a generated step: expr's element functions and this room's prelude, less the sections that the
-// step does not use. Both are pasted as text, so a compiled kernel depends on no header of Weft and an installed Weft
-// needs none.
+// What stands in front of a generated step: expr's element functions and this room's prelude, less the sections that
+// the step does not use. Both are pasted as text, so a compiled kernel depends on no header of Weft and an installed
+// Weft needs none.
 #include "weft/codegen/emit.h"
 #include "weft/codegen/prelude_text.h"
 #include "weft/expr/functions.h"

@@ -33,10 +33,14 @@ WEFT_PAIR(pair_logical_or, static_cast<double>(x != 0 || y != 0))
 // ---- stores around the caches: whole lines, for data that nobody reads soon
 #if defined(__clang__)
 typedef float Line __attribute__((vector_size(64)));
-WEFT_FN void stream_line(void* to, const void* from) { __builtin_nontemporal_store(*static_cast<const Line*>(from), static_cast<Line*>(to)); }
+WEFT_FN void stream_line(void* to, const void* from) {
+  __builtin_nontemporal_store(*static_cast<const Line*>(from), static_cast<Line*>(to));
+}
 #elif defined(__AVX512F__)
 typedef float Line __attribute__((vector_size(64)));
-WEFT_FN void stream_line(void* to, const void* from) { __builtin_ia32_movntps512(static_cast<float*>(to), *static_cast<const Line*>(from)); }
+WEFT_FN void stream_line(void* to, const void* from) {
+  __builtin_ia32_movntps512(static_cast<float*>(to), *static_cast<const Line*>(from));
+}
 #elif defined(__AVX__)
 typedef float Line __attribute__((vector_size(32)));
 WEFT_FN void stream_line(void* to, const void* from) {
@@ -46,7 +50,8 @@ WEFT_FN void stream_line(void* to, const void* from) {
 #elif defined(__SSE2__)
 typedef float Line __attribute__((vector_size(16)));
 WEFT_FN void stream_line(void* to, const void* from) {
-  for (int i = 0; i < 4; i++) __builtin_ia32_movntps(static_cast<float*>(to) + 4 * i, static_cast<const Line*>(from)[i]);
+  for (int i = 0; i < 4; i++)
+    __builtin_ia32_movntps(static_cast<float*>(to) + 4 * i, static_cast<const Line*>(from)[i]);
 }
 #else
 WEFT_FN void stream_line(void* to, const void* from) { __builtin_memcpy(to, from, 64); }

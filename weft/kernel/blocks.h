@@ -25,6 +25,7 @@ class Scratch {
 Scratch& thread_scratch();
 
 // A tile kernel's run: count elements of y. Scalars as in Run.
-void run_tile(const Typed& typed, std::span<const expr::ScalarValue> scalars, const void* x, const void* w, void* y, int64_t count);
+void run_tile(const Typed& typed, std::span<const expr::ScalarValue> scalars, const void* x, const void* w, void* y,
+              int64_t count);
 
 }  // namespace weft::kernel

@@ -1,6 +1,6 @@
-// Conversion of blocks, in plain loops over the element conversions of expr/functions_impl.h, which generated kernels use
-// too: the same bits, and the compiler makes vector code of them. Every narrow float widens to f32 exactly; everything
-// narrows by way of an f32 that remembers whether something was lost, so each conversion rounds once.
+// Conversion of blocks, in plain loops over the element conversions of expr/functions_impl.h, which generated kernels
+// use too: the same bits, and the compiler makes vector code of them. Every narrow float widens to f32 exactly;
+// everything narrows by way of an f32 that remembers whether something was lost, so each conversion rounds once.
 #include "weft/kernel/convert.h"
 
 #include <cstring>
@@ -71,7 +71,8 @@ template <typename From> Loop loop_to(Dtype to) {
     case Dtype::boolean: return loop<From, Bool>;
     case Dtype::f64x2: break;
   }
-  throw Error(ErrorKind::unsupported, fmt::format("conversion of numbers to {}", name(to)), "pairs are only copied and combined with pairs");
+  throw Error(ErrorKind::unsupported, fmt::format("conversion of numbers to {}", name(to)),
+              "pairs are only copied and combined with pairs");
 }
 
 Loop loop_from(Dtype from, Dtype to) {
@@ -93,7 +94,8 @@ Loop loop_from(Dtype from, Dtype to) {
     case Dtype::boolean: return loop_to<Bool>(to);
     case Dtype::f64x2: break;
   }
-  throw Error(ErrorKind::unsupported, fmt::format("conversion of {} to {}", name(from), name(to)), "pairs are only copied and combined with pairs");
+  throw Error(ErrorKind::unsupported, fmt::format("conversion of {} to {}", name(from), name(to)),
+              "pairs are only copied and combined with pairs");
 }
 
 }  // namespace

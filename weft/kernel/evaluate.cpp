@@ -12,7 +12,8 @@
 
 namespace weft::kernel {
 
-FoldLanes::FoldLanes(Reduction reduction, Dtype folded) : reduction_(reduction), accumulator_(accumulator_dtype(folded)) {
+FoldLanes::FoldLanes(Reduction reduction, Dtype folded)
+    : reduction_(reduction), accumulator_(accumulator_dtype(folded)) {
   for (int64_t i = 0; i < lanes; i++) store_identity(reduction_, accumulator_, partial_ + 8 * i);
 }
 
@@ -26,7 +27,8 @@ void FoldLanes::add(Dtype dtype, const void* values, int64_t count) {
 }
 
 void FoldLanes::finish(Dtype cell_dtype, void* cell) {
-  for (int64_t half = lanes / 2; half > 0; half /= 2) combine(reduction_, accumulator_, partial_, partial_ + 8 * half, half);
+  for (int64_t half = lanes / 2; half > 0; half /= 2)
+    combine(reduction_, accumulator_, partial_, partial_ + 8 * half, half);
   char whole[8];
   convert(cell_dtype, cell, accumulator_, whole, 1);
   combine(reduction_, accumulator_, whole, partial_, 1);
@@ -44,23 +46,28 @@ Scratch& thread_scratch() {
   return scratch;
 }
 
-void run_tile(const Typed& typed, std::span<const expr::ScalarValue> scalars, const void* x, const void* w, void* y, int64_t count) {
+void run_tile(const Typed& typed, std::span<const expr::ScalarValue> scalars, const void* x, const void* w, void* y,
+              int64_t count) {
   const auto scalar = [&](std::string_view name) -> int64_t {
     for (size_t i = 0; i < typed.kernel->scalars.size(); i++)
-      if (typed.kernel->scalars[i] == name) return scalars[i].is_integer ? scalars[i].integer : static_cast<int64_t>(scalars[i].number);
+      if (typed.kernel->scalars[i] == name)
+        return scalars[i].is_integer ? scalars[i].integer : static_cast<int64_t>(scalars[i].number);
     return 0;
   };
   const bool swapped = typed.kernel->body[0].args[0] != typed.kernel->inputs[0];
   MatmulArgs args;
   args.dtype = typed.inputs[0];
-  args.w_batched = std::find(typed.kernel->scalars.begin(), typed.kernel->scalars.end(), "batch") != typed.kernel->scalars.end();
+  args.w_batched =
+      std::find(typed.kernel->scalars.begin(), typed.kernel->scalars.end(), "batch") != typed.kernel->scalars.end();
   args.batch = args.w_batched ? scalar("batch") : 1;
   args.inner = scalar("rows");
   args.cols = scalar("cols");
   const int64_t per_row = args.batch * args.cols;
   if (count == 0) return;
   if (per_row <= 0 || count % per_row != 0)
-    throw Error(ErrorKind::user, fmt::format("kernel {}: {} elements are no whole rows of {} x {} columns", typed.kernel->name, count, args.batch, args.cols),
+    throw Error(ErrorKind::user,
+                fmt::format("kernel {}: {} elements are no whole rows of {} x {} columns", typed.kernel->name, count,
+                            args.batch, args.cols),
                 "cut the product by rows: chunks and grain are multiples of cols");
   args.rows = count / per_row;
   args.x = swapped ? w : x;
@@ -90,7 +97,8 @@ Evaluator::Evaluator(Evaluator&&) noexcept = default;
 
 void Evaluator::operator()(const Run& run) const {
   const Typed& typed = impl_->typed;
-  if (impl_->kind == Kind::tile) return run_tile(typed, run.scalars, run.inputs[0], run.inputs[1], run.outputs[0], run.count);
+  if (impl_->kind == Kind::tile)
+    return run_tile(typed, run.scalars, run.inputs[0], run.inputs[1], run.outputs[0], run.count);
   const std::vector<Dtype>& dtypes = impl_->dtypes;
   Scratch& scratch = thread_scratch();
   scratch.reserve(dtypes.size());

@@ -1,5 +1,6 @@
-// The library that needs no compiler: a step done block by block with the conversions, reductions and register code that
-// the other files of this room have. It is the definition of what a step computes; generated code is compared with it.
+// The library that needs no compiler: a step done block by block with the conversions, reductions and register code
+// that the other files of this room have. It is the definition of what a step computes; generated code is compared with
+// it.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -25,7 +26,9 @@ struct Step {
     sources = reduced + shape.others.size();
     inputs = (reduced ? 1 : 0) + shape.others.size();
   }
-  const SourceShape& source(size_t i) const { return i < reduced ? typed->shape.reduced[i] : typed->shape.others[i - reduced]; }
+  const SourceShape& source(size_t i) const {
+    return i < reduced ? typed->shape.reduced[i] : typed->shape.others[i - reduced];
+  }
 };
 
 // One block of a step's work: pointers into this thread's scratch.
@@ -59,7 +62,8 @@ class Block {
 
   const char* element(size_t source, int64_t at) const {
     const SourceShape& s = step_.source(source);
-    return static_cast<const char*>(args_.sources[source]) + (s.alignment == Alignment::single ? 0 : at * size_bytes(s.dtype));
+    return static_cast<const char*>(args_.sources[source]) +
+           (s.alignment == Alignment::single ? 0 : at * size_bytes(s.dtype));
   }
 
   // Source `i` in the accumulation dtype, spread over the block where it is one element.
@@ -123,16 +127,19 @@ class Block {
 
 void run_blocks(const StepArgs* args, const void* self) {
   Block block(*static_cast<const Step*>(self), *args);
-  for (int64_t at = 0; at < args->count; at += block_elements) block.run(at, std::min(block_elements, args->count - at));
+  for (int64_t at = 0; at < args->count; at += block_elements)
+    block.run(at, std::min(block_elements, args->count - at));
   block.finish();
 }
 
 void run_tile_step(const StepArgs* args, const void* self) {
   const TypedStep& step = *static_cast<const Step*>(self)->typed;
-  const std::span<const expr::ScalarValue> scalars{static_cast<const expr::ScalarValue*>(args->hoisted), step.shape.kernel.scalars.size() + 1};
+  const std::span<const expr::ScalarValue> scalars{static_cast<const expr::ScalarValue*>(args->hoisted),
+                                                   step.shape.kernel.scalars.size() + 1};
   run_tile(step.typed, scalars, args->sources[0], args->sources[1], args->targets[0], args->count);
   for (size_t t = 1; t < step.shape.targets.size(); t++)
-    std::memcpy(args->targets[t], args->targets[0], static_cast<size_t>(args->count * size_bytes(step.shape.targets[t].dtype)));
+    std::memcpy(args->targets[t], args->targets[0],
+                static_cast<size_t>(args->count * size_bytes(step.shape.targets[t].dtype)));
 }
 
 void prepare(const expr::ScalarValue* scalars, int64_t ranks, void* hoisted, const void* self) {

@@ -51,7 +51,7 @@ struct Assignment {
 struct Kernel {
   std::string name;
   std::vector<std::string> scalars;     // launch scalars; `ranks` is always known
-  std::vector<std::string> inputs;      // the reduced value first (if the step reduces or has any source), then the others
+  std::vector<std::string> inputs;  // the reduced value first (if the step reduces or has any source), then the others
   std::vector<std::string> outputs;     // to the targets in order; the last one also to all that remain
   std::vector<Assignment> body;
 };
@@ -60,7 +60,7 @@ enum class Kind : uint8_t { pointwise, fold, tile };
 Kind kind(const Kernel& kernel);
 // Checks names, arity and shape of the body: Error(plan) rule V1.
 void check(const Kernel& kernel);
-std::string print(const Kernel& kernel);                        // header line and two-space indented body, no trailing newline
+std::string print(const Kernel& kernel);  // header line and two-space indented body, no trailing newline
 Kernel parse_header(const SourceLine& line);                    // "kernel NAME(scalars): inputs -> outputs"
 Assignment parse_assignment(const SourceLine& line);
 
@@ -86,7 +86,8 @@ Typed type(const Kernel& kernel, std::span<const Dtype> inputs);
 struct Run {                            // a run of elements that are contiguous in every aligned operand
   std::span<const void* const> inputs;  // by Alignment: count elements, one, or the whole operand
   const Alignment* alignment;
-  std::span<void* const> outputs;       // pointwise: count elements of outputs[k]; fold: one accumulator (f64 or i64), combined into
+  std::span<void* const>
+      outputs;  // pointwise: count elements of outputs[k]; fold: one accumulator (f64 or i64), combined into
   int64_t count = 0;
   int64_t position = 0;                 // of the first element in the whole value (row-major index), for rand and index
   std::span<const expr::ScalarValue> scalars;   // one per kernel.scalars, then `ranks`
@@ -104,9 +105,9 @@ class Evaluator {                       // built once per Typed, used by the int
 };
 Dtype accumulator_dtype(Dtype folded);  // of a fold's partials: f64 for floats, i64 / u64 for integers and bool
 
-// The partial reduction of one run, in a tree that does not depend on how wide vectors are: element i of the run goes to
-// lane i % 32, each lane in order; then the upper half of the lanes is combined into the lower, five times. Generated
-// code does the same.
+// The partial reduction of one run, in a tree that does not depend on how wide vectors are: element i of the run goes
+// to lane i % 32, each lane in order; then the upper half of the lanes is combined into the lower, five times.
+// Generated code does the same.
 class FoldLanes {
  public:
   static constexpr int64_t lanes = 32;
@@ -123,7 +124,9 @@ class FoldLanes {
 };
 
 // ---- work
-struct Work { double bytes_read = 0, bytes_written = 0, flops = 0; };    // per element of the step (tile: per call, see tile.h)
+struct Work {
+  double bytes_read = 0, bytes_written = 0, flops = 0;
+};  // per element of the step (tile: per call, see tile.h)
 Work work(const Typed& typed);
 
 }  // namespace weft::kernel

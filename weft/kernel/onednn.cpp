@@ -1,8 +1,8 @@
-// Matrix products by oneDNN, whose interface changed between 2.x (an operation descriptor inside a primitive descriptor)
-// and 3.x (the primitive descriptor alone); this file is the only one that knows. What a processor supports is found by
-// asking for a primitive, not by a table. s8 is used only with VNNI: without it oneDNN's 16-bit partial sums saturate.
-// Primitives are kept per thread (building one costs 20 to 50 us), for the sizes used last.
-// oneDNN parallelises with OpenMP, whose thread count is a setting of the calling thread: set around each call.
+// Matrix products by oneDNN, whose interface changed between 2.x (an operation descriptor inside a primitive
+// descriptor) and 3.x (the primitive descriptor alone); this file is the only one that knows. What a processor supports
+// is found by asking for a primitive, not by a table. s8 is used only with VNNI: without it oneDNN's 16-bit partial
+// sums saturate. Primitives are kept per thread (building one costs 20 to 50 us), for the sizes used last. oneDNN
+// parallelises with OpenMP, whose thread count is a setting of the calling thread: set around each call.
 #include "weft/kernel/onednn.h"
 
 #ifdef WEFT_ONEDNN
@@ -23,7 +23,9 @@ namespace weft::kernel {
 #ifndef WEFT_ONEDNN
 
 bool onednn_has(Dtype) { return false; }
-void onednn_matmul(const MatmulArgs&) { throw Error(ErrorKind::unsupported, "built without oneDNN", "use matmul_plain"); }
+void onednn_matmul(const MatmulArgs&) {
+  throw Error(ErrorKind::unsupported, "built without oneDNN", "use matmul_plain");
+}
 
 #else
 
@@ -65,7 +67,15 @@ struct Product {
 };
 
 std::array<int64_t, 9> key_of(const MatmulArgs& a) {
-  return {static_cast<int64_t>(a.dtype), a.batch, a.rows, a.inner, a.cols, a.x_row_stride, a.w_row_stride, a.y_row_stride, a.threads};
+  return {static_cast<int64_t>(a.dtype),
+          a.batch,
+          a.rows,
+          a.inner,
+          a.cols,
+          a.x_row_stride,
+          a.w_row_stride,
+          a.y_row_stride,
+          a.threads};
 }
 
 // i8: y is the 32-bit sum, dense; the caller narrows it.
@@ -101,15 +111,20 @@ const Product& product(const MatmulArgs& a) {
 }
 
 void execute(const Product& p, const MatmulArgs& a, void* y) {
-  const auto memory = [](const Memory::desc& desc, const void* data) { return Memory(desc, engine(), const_cast<void*>(data)); };
+  const auto memory = [](const Memory::desc& desc, const void* data) {
+    return Memory(desc, engine(), const_cast<void*>(data));
+  };
   dnnl::stream stream(engine());
-  p.primitive.execute(stream, {{DNNL_ARG_SRC, memory(p.x, a.x)}, {DNNL_ARG_WEIGHTS, memory(p.w, a.w)}, {DNNL_ARG_DST, memory(p.y, y)}});
+  p.primitive.execute(
+      stream, {{DNNL_ARG_SRC, memory(p.x, a.x)}, {DNNL_ARG_WEIGHTS, memory(p.w, a.w)}, {DNNL_ARG_DST, memory(p.y, y)}});
   stream.wait();
 }
 
 bool has_vnni() {
   const auto isa = dnnl::get_effective_cpu_isa();
-  return isa == dnnl::cpu_isa::avx2_vnni || (static_cast<int>(isa) & static_cast<int>(dnnl::cpu_isa::avx512_core_vnni)) == static_cast<int>(dnnl::cpu_isa::avx512_core_vnni);
+  return isa == dnnl::cpu_isa::avx2_vnni ||
+         (static_cast<int>(isa) & static_cast<int>(dnnl::cpu_isa::avx512_core_vnni)) ==
+             static_cast<int>(dnnl::cpu_isa::avx512_core_vnni);
 }
 
 bool probe(Dtype dtype) {
@@ -144,8 +159,10 @@ void onednn_matmul(const MatmulArgs& a) {
     for (int64_t i = 0; i < a.batch * a.rows; i++)
       convert(Dtype::i32, sums.get() + i * a.cols, Dtype::i8, static_cast<int8_t*>(a.y) + i * a.y_row_stride, a.cols);
   } catch (const dnnl::error& error) {
-    throw Error(ErrorKind::internal, fmt::format("oneDNN refused a matmul {}x{}x{} of {}: {}", a.rows, a.inner, a.cols, name(a.dtype), error.what()),
-                "report it; matmul_plain computes the same, slower");
+    throw Error(
+        ErrorKind::internal,
+        fmt::format("oneDNN refused a matmul {}x{}x{} of {}: {}", a.rows, a.inner, a.cols, name(a.dtype), error.what()),
+        "report it; matmul_plain computes the same, slower");
   }
 }
 

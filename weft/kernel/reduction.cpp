@@ -3,8 +3,8 @@
 // Plans name one of nine operations and sixteen dtypes. Ways: a virtual class per pair (slow, much text), or one loop
 // template over (operation, element). We take the template; narrow floats are a third kind of element that is read into
 // f32, combined and rounded once. NaN propagates through min and max, on either side, as IEEE 754-2019 minimum does
-// (MPI leaves it open, NCCL and torch propagate): a result must not depend on which rank had the NaN. Of two equal zeros
-// of different sign the right one is taken. bool is a two-valued integer: sum is or, prod is and.
+// (MPI leaves it open, NCCL and torch propagate): a result must not depend on which rank had the NaN. Of two equal
+// zeros of different sign the right one is taken. bool is a two-valued integer: sum is or, prod is and.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -49,7 +49,8 @@ template <typename T, typename U> T times(T a, T b) { return static_cast<T>(stat
 
 template <Reduction reduction, typename T> T apply(T a, T b) {
   // Integers wrap: computed without sign, in a type wide enough not to be promoted to a signed int.
-  using Wrap = std::conditional_t<std::is_floating_point_v<T>, T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+  using Wrap =
+      std::conditional_t<std::is_floating_point_v<T>, T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
   if constexpr (reduction == Reduction::sum) return plus<T, Wrap>(a, b);
   if constexpr (reduction == Reduction::prod) return times<T, Wrap>(a, b);
   if constexpr (reduction == Reduction::min) return a < b || a != a ? a : b;
@@ -88,7 +89,8 @@ template <typename E> void combine_as(Reduction reduction, void* into, const voi
 bool is_bitwise(Reduction r) { return r == Reduction::bit_and || r == Reduction::bit_or || r == Reduction::bit_xor; }
 
 double float_identity(Reduction reduction, Dtype dtype) {
-  const double largest = dtype == Dtype::f8e4m3 ? 448 : std::numeric_limits<double>::infinity();   // e4m3 has no infinity
+  const double largest =
+      dtype == Dtype::f8e4m3 ? 448 : std::numeric_limits<double>::infinity();  // e4m3 has no infinity
   switch (reduction) {
     case Reduction::prod: case Reduction::logical_and: return 1;
     case Reduction::min: return largest;
@@ -100,7 +102,9 @@ double float_identity(Reduction reduction, Dtype dtype) {
 int64_t integer_identity(Reduction reduction, Dtype dtype) {
   const int bits = static_cast<int>(size_bytes(dtype)) * 8;
   const bool is_bool = dtype == Dtype::boolean;
-  const int64_t largest = is_bool ? 1 : is_signed(dtype) ? INT64_MAX >> (64 - bits) : static_cast<int64_t>(UINT64_MAX >> (64 - bits));
+  const int64_t largest = is_bool            ? 1
+                          : is_signed(dtype) ? INT64_MAX >> (64 - bits)
+                                             : static_cast<int64_t>(UINT64_MAX >> (64 - bits));
   switch (reduction) {
     case Reduction::prod: case Reduction::logical_and: return 1;
     case Reduction::min: return largest;
@@ -127,8 +131,10 @@ std::optional<Reduction> parse_reduction(std::string_view text) {
 void check_reduction(Reduction reduction, Dtype dtype) {
   const bool integral = is_integer(dtype) || dtype == Dtype::boolean;
   if (is_bitwise(reduction) && !integral)
-    throw Error(ErrorKind::plan, fmt::format("{} of {} elements: bits are combined of integers only", name(reduction), weft::name(dtype)),
-                "use sum, prod, min or max, or an integer dtype", "V1");
+    throw Error(
+        ErrorKind::plan,
+        fmt::format("{} of {} elements: bits are combined of integers only", name(reduction), weft::name(dtype)),
+        "use sum, prod, min or max, or an integer dtype", "V1");
 }
 
 void store_identity(Reduction reduction, Dtype dtype, void* at) {

@@ -32,7 +32,8 @@ struct TargetShape {
 
 struct StepShape {
   Reduction reduction = Reduction::sum;
-  std::vector<SourceShape> reduced;     // folded left to right in the widest accumulate_dtype, rounded once to `reduced_dtype`
+  std::vector<SourceShape>
+      reduced;  // folded left to right in the widest accumulate_dtype, rounded once to `reduced_dtype`
   Dtype reduced_dtype = Dtype::f32;     // the dtype of the reduced value
   std::vector<SourceShape> others;
   Kernel kernel;                        // name empty: copy

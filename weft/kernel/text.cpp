@@ -13,7 +13,8 @@ namespace weft::kernel {
 
 namespace {
 
-[[noreturn]] void fail_v1(const SourceLine& line, std::string_view token, std::string_view message, std::string_view remedy = "") {
+[[noreturn]] void fail_v1(const SourceLine& line, std::string_view token, std::string_view message,
+                          std::string_view remedy = "") {
   fail_at(ErrorKind::plan, line, token, "V1", message, remedy);
 }
 
@@ -25,7 +26,9 @@ std::vector<std::string> identifiers(const SourceLine& line, std::string_view te
   if (trim(text).empty()) return {};
   std::vector<std::string> list = split(text, ',');
   for (const std::string& item : list)
-    if (!is_identifier(item)) fail_v1(line, item, fmt::format("\"{}\" is no name", item), "names are letters, digits and _, with commas between");
+    if (!is_identifier(item))
+      fail_v1(line, item, fmt::format("\"{}\" is no name", item),
+              "names are letters, digits and _, with commas between");
   return list;
 }
 
@@ -58,7 +61,8 @@ void check_calls(const Kernel& kernel, const expr::Expr& value) {
                   "write it alone, as the whole right side of a line: its value exists when the run is over");
     const expr::Function* function = expr::find_function(node.name);
     const bool known = function || parse_dtype(node.name) || node.name == "rand" || node.name == "index";
-    if (!known) fail_kernel(kernel, fmt::format("unknown function {}", node.name), "docs/kernels.md lists the functions");
+    if (!known)
+      fail_kernel(kernel, fmt::format("unknown function {}", node.name), "docs/kernels.md lists the functions");
   });
 }
 
@@ -66,8 +70,10 @@ void check_names(const Kernel& kernel) {
   std::vector<std::string> seen;
   for (const auto* list : {&kernel.scalars, &kernel.inputs})
     for (const std::string& name : *list) {
-      if (!is_identifier(name)) fail_kernel(kernel, fmt::format("\"{}\" is no name", name), "names are letters, digits and _");
-      if (contains(seen, name)) fail_kernel(kernel, fmt::format("{} is declared twice", name), "give each input and scalar its own name");
+      if (!is_identifier(name))
+        fail_kernel(kernel, fmt::format("\"{}\" is no name", name), "names are letters, digits and _");
+      if (contains(seen, name))
+        fail_kernel(kernel, fmt::format("{} is declared twice", name), "give each input and scalar its own name");
       if (name == "ranks") fail_kernel(kernel, "ranks is declared", "leave it out: it is always known");
       seen.push_back(name);
     }
@@ -76,7 +82,9 @@ void check_names(const Kernel& kernel) {
 void check_tile(const Kernel& kernel) {
   const Assignment& tile = kernel.body.front();
   const auto refuse = [&](const std::string& message) {
-    fail_kernel(kernel, message, "a tile kernel is one line, `y = matmul(x, w)` of two inputs, with the scalars rows and cols (and batch)");
+    fail_kernel(
+        kernel, message,
+        "a tile kernel is one line, `y = matmul(x, w)` of two inputs, with the scalars rows and cols (and batch)");
   };
   if (kernel.body.size() != 1) refuse("matmul stands beside other lines");
   if (tile.function != "matmul") refuse(fmt::format("unknown tile {}", tile.function));
@@ -93,21 +101,28 @@ void check_tile(const Kernel& kernel) {
 void check_body(const Kernel& kernel) {
   std::vector<std::string> known = kernel.inputs, folds;
   for (const Assignment& line : kernel.body) {
-    if (!is_identifier(line.name)) fail_kernel(kernel, fmt::format("\"{}\" is no name", line.name), "names are letters, digits and _");
+    if (!is_identifier(line.name))
+      fail_kernel(kernel, fmt::format("\"{}\" is no name", line.name), "names are letters, digits and _");
     if (contains(kernel.scalars, line.name) || line.name == "ranks")
-      fail_kernel(kernel, fmt::format("{} is a scalar and assigned to", line.name), "scalars do not change in a launch; take another name");
-    if (contains(folds, line.name)) fail_kernel(kernel, fmt::format("the fold {} is assigned to again", line.name), "take another name");
+      fail_kernel(kernel, fmt::format("{} is a scalar and assigned to", line.name),
+                  "scalars do not change in a launch; take another name");
+    if (contains(folds, line.name))
+      fail_kernel(kernel, fmt::format("the fold {} is assigned to again", line.name), "take another name");
     if (!line.value) fail_kernel(kernel, fmt::format("{} has no expression", line.name), "write NAME = EXPRESSION");
     check_calls(kernel, line.value);
     for (const std::string& name : expr::names(line.value)) {
       if (contains(folds, name))
-        fail_kernel(kernel, fmt::format("{} reads the fold {}", line.name, name), "a fold's value exists when the run is over: use it in a later step");
+        fail_kernel(kernel, fmt::format("{} reads the fold {}", line.name, name),
+                    "a fold's value exists when the run is over: use it in a later step");
       if (!contains(known, name) && !contains(kernel.scalars, name) && name != "ranks")
-        fail_kernel(kernel, fmt::format("{} reads {}, which is not declared", line.name, name), "add it to the inputs or the scalars, or assign it first");
+        fail_kernel(kernel, fmt::format("{} reads {}, which is not declared", line.name, name),
+                    "add it to the inputs or the scalars, or assign it first");
     }
     if (line.kind == AssignmentKind::fold) {
-      if (!is_fold(line.function)) fail_kernel(kernel, fmt::format("unknown fold {}", line.function), "folds are sum, prod, amax and amin");
-      if (contains(known, line.name)) fail_kernel(kernel, fmt::format("the fold {} has the name of an element", line.name), "take another name");
+      if (!is_fold(line.function))
+        fail_kernel(kernel, fmt::format("unknown fold {}", line.function), "folds are sum, prod, amax and amin");
+      if (contains(known, line.name))
+        fail_kernel(kernel, fmt::format("the fold {} has the name of an element", line.name), "take another name");
       folds.push_back(line.name);
     } else {
       known.push_back(line.name);
@@ -117,7 +132,8 @@ void check_body(const Kernel& kernel) {
     if (!contains(known, output) && !contains(folds, output))
       fail_kernel(kernel, fmt::format("output {} is never assigned", output), "assign it, or name an input");
   for (const std::string& fold : folds)
-    if (!contains(kernel.outputs, fold)) fail_kernel(kernel, fmt::format("nobody takes the fold {}", fold), "name it among the outputs");
+    if (!contains(kernel.outputs, fold))
+      fail_kernel(kernel, fmt::format("nobody takes the fold {}", fold), "name it among the outputs");
 }
 
 }  // namespace
@@ -147,7 +163,8 @@ std::string print(const Kernel& kernel) {
   for (const Assignment& line : kernel.body) {
     text += "\n  " + line.name + " = ";
     if (line.kind == AssignmentKind::map) text += expr::print(line.value, expr::Syntax::program);
-    if (line.kind == AssignmentKind::fold) text += line.function + "(" + expr::print(line.value, expr::Syntax::program) + ")";
+    if (line.kind == AssignmentKind::fold)
+      text += line.function + "(" + expr::print(line.value, expr::Syntax::program) + ")";
     if (line.kind == AssignmentKind::tile) text += line.function + "(" + join(line.args, ", ") + ")";
   }
   return text;
@@ -159,7 +176,8 @@ Kernel parse_header(const SourceLine& line) {
   if (!text.starts_with("kernel ")) fail_v1(line, "", "no kernel's header", form);
   text.remove_prefix(7);
   const size_t colon = text.find(':'), arrow = text.find("->");
-  if (colon == text.npos || arrow == text.npos || arrow < colon) fail_v1(line, "", "a kernel's header lacks `:` or `->`", form);
+  if (colon == text.npos || arrow == text.npos || arrow < colon)
+    fail_v1(line, "", "a kernel's header lacks `:` or `->`", form);
   Kernel kernel;
   std::string_view head = trim(text.substr(0, colon));
   const size_t open = head.find('(');
@@ -178,10 +196,12 @@ Kernel parse_header(const SourceLine& line) {
 
 Assignment parse_assignment(const SourceLine& line) {
   const size_t equals = line.text.find('=');
-  const std::string_view left = equals == std::string::npos ? std::string_view() : trim(std::string_view(line.text).substr(0, equals));
+  const std::string_view left =
+      equals == std::string::npos ? std::string_view() : trim(std::string_view(line.text).substr(0, equals));
   if (!is_identifier(left)) fail_v1(line, left, "no assignment", "a kernel's body is lines of `NAME = EXPRESSION`");
   size_t begin = line.text.find_first_not_of(' ', equals + 1);
-  if (begin == std::string::npos) fail_v1(line, left, fmt::format("{} is assigned nothing", left), "write NAME = EXPRESSION");
+  if (begin == std::string::npos)
+    fail_v1(line, left, fmt::format("{} is assigned nothing", left), "write NAME = EXPRESSION");
   const std::string_view right = trim(std::string_view(line.text).substr(begin));
   Assignment result;
   result.name = left;

@@ -11,7 +11,8 @@ namespace weft::kernel {
 namespace {
 
 using Types = std::map<std::string, Dtype>;
-using Weak = std::map<std::string, expr::Expr>;   // named values that no element entered: put in place where they are used
+using Weak =
+    std::map<std::string, expr::Expr>;  // named values that no element entered: put in place where they are used
 
 Reduction fold_reduction(const std::string& function) {
   if (function == "sum") return Reduction::sum;
@@ -54,14 +55,18 @@ std::optional<Dtype> dtype_of(const Kernel& kernel, const expr::Expr& value, con
 
 bool uses_positions(const expr::Expr& value) {
   bool uses = false;
-  expr::visit(value, [&](const expr::Node& node) { uses |= node.op == expr::Op::call && (node.name == "rand" || node.name == "index"); });
+  expr::visit(value, [&](const expr::Node& node) {
+    uses |= node.op == expr::Op::call && (node.name == "rand" || node.name == "index");
+  });
   return uses;
 }
 
 Typed type_tile(const Kernel& kernel, std::span<const Dtype> inputs) {
   Typed typed;
   if (inputs[0] != inputs[1])
-    throw Error(ErrorKind::plan, fmt::format("kernel {}: matmul of {} and {}", kernel.name, name(inputs[0]), name(inputs[1])), "cast one of them before", "D1");
+    throw Error(ErrorKind::plan,
+                fmt::format("kernel {}: matmul of {} and {}", kernel.name, name(inputs[0]), name(inputs[1])),
+                "cast one of them before", "D1");
   typed.outputs = {inputs[0]};
   typed.fold_of_output = {-1};
   return typed;
@@ -107,11 +112,13 @@ void type_output(const Kernel& kernel, const std::string& output, Typed& typed) 
 Typed type(const Kernel& kernel, std::span<const Dtype> inputs) {
   check(kernel);
   if (inputs.size() != kernel.inputs.size())
-    throw Error(ErrorKind::plan, fmt::format("kernel {} takes {} values and gets {}", kernel.name, kernel.inputs.size(), inputs.size()),
+    throw Error(ErrorKind::plan,
+                fmt::format("kernel {} takes {} values and gets {}", kernel.name, kernel.inputs.size(), inputs.size()),
                 "give it the reduced value first, then the other operands", "V1");
   for (const Dtype dtype : inputs)
     if (dtype == Dtype::f64x2)
-      throw Error(ErrorKind::unsupported, fmt::format("kernel {} reads a pair (f64x2)", kernel.name), "keep the two values in two f64 buffers");
+      throw Error(ErrorKind::unsupported, fmt::format("kernel {} reads a pair (f64x2)", kernel.name),
+                  "keep the two values in two f64 buffers");
   Typed typed = kind(kernel) == Kind::tile ? type_tile(kernel, inputs) : Typed();
   typed.kernel = &kernel;
   typed.inputs.assign(inputs.begin(), inputs.end());

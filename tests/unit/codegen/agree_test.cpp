@@ -38,17 +38,20 @@ class Agree : public testing::Test {
       for (const int64_t count : counts)
         for (const bool in_place : {false, true}) {
           const int64_t offset = (count * 5 + static_cast<int64_t>(s)) % 17;
-          const auto got = run_step(shapes[s], a[s], count, offset, 11, in_place), expected = run_step(shapes[s], b[s], count, offset, 11, in_place);
-          ASSERT_TRUE(guards_whole(shapes[s], got, count, offset)) << "wrote outside: " << shapes[s].key() << " count " << count;
+          const auto got = run_step(shapes[s], a[s], count, offset, 11, in_place),
+                     expected = run_step(shapes[s], b[s], count, offset, 11, in_place);
+          ASSERT_TRUE(guards_whole(shapes[s], got, count, offset))
+              << "wrote outside: " << shapes[s].key() << " count " << count;
           for (size_t t = 0; t < got.size(); t++) {
             if (got[t] == expected[t]) continue;
             size_t at = 0;
             while (got[t][at] == expected[t][at]) at++;
             const int64_t bytes = size_bytes(shapes[s].targets[t].dtype), element = static_cast<int64_t>(at) / bytes;
             const Dtype d = shapes[s].targets[t].dtype == Dtype::f64x2 ? Dtype::f64 : shapes[s].targets[t].dtype;
-            FAIL() << shapes[s].key() << "\ncount " << count << " offset " << offset << " target " << t << " element " << element - 64 << " in place "
-                   << in_place << ": " << load_f64(d, got[t].data() + element * bytes) << " instead of " << load_f64(d, expected[t].data() + element * bytes)
-                   << "\n" << codegen::source_of(shapes[s]);
+            FAIL() << shapes[s].key() << "\ncount " << count << " offset " << offset << " target " << t << " element "
+                   << element - 64 << " in place " << in_place << ": " << load_f64(d, got[t].data() + element * bytes)
+                   << " instead of " << load_f64(d, expected[t].data() + element * bytes) << "\n"
+                   << codegen::source_of(shapes[s]);
           }
         }
   }
@@ -62,7 +65,8 @@ std::vector<int64_t> all_small() {
   for (const int64_t i : {255, 256, 257, 1000, 4097, 10007}) counts.push_back(i);
   return counts;
 }
-const std::vector<int64_t> some = {0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 130, 257, 1000, 5003};
+const std::vector<int64_t> some = {0,  1,  2,  3,   7,   15,  16,  17,  31,  32,   33,
+                                   63, 64, 65, 100, 127, 128, 129, 130, 257, 1000, 5003};
 
 StepShape copy(Dtype from, Dtype to, Store store = Store::normal) {
   StepShape s;
@@ -80,41 +84,50 @@ StepShape reduce(Reduction reduction, std::vector<SourceShape> sources, Dtype as
   return s;
 }
 
-StepShape with_kernel(const std::string& text, std::vector<SourceShape> reduced, Dtype as, std::vector<SourceShape> others, std::vector<TargetShape> targets) {
+StepShape with_kernel(const std::string& text, std::vector<SourceShape> reduced, Dtype as,
+                      std::vector<SourceShape> others, std::vector<TargetShape> targets) {
   StepShape s = reduce(Reduction::sum, std::move(reduced), as, std::move(targets));
   s.others = std::move(others);
   s.kernel = parse_kernel(text);
   return s;
 }
 
-constexpr Dtype f64 = Dtype::f64, f32 = Dtype::f32, f16 = Dtype::f16, bf16 = Dtype::bf16, f8e4m3 = Dtype::f8e4m3, f8e5m2 = Dtype::f8e5m2, i64 = Dtype::i64,
-                i32 = Dtype::i32, i16 = Dtype::i16, i8 = Dtype::i8, u64 = Dtype::u64, u32 = Dtype::u32, u16 = Dtype::u16, u8 = Dtype::u8, boolean = Dtype::boolean;
+constexpr Dtype f64 = Dtype::f64, f32 = Dtype::f32, f16 = Dtype::f16, bf16 = Dtype::bf16, f8e4m3 = Dtype::f8e4m3,
+                f8e5m2 = Dtype::f8e5m2, i64 = Dtype::i64, i32 = Dtype::i32, i16 = Dtype::i16, i8 = Dtype::i8,
+                u64 = Dtype::u64, u32 = Dtype::u32, u16 = Dtype::u16, u8 = Dtype::u8, boolean = Dtype::boolean;
 
 }  // namespace
 
 TEST_F(Agree, SumOfTwoInEveryDtype) {
   std::vector<StepShape> shapes;
-  for (const Dtype d : all_dtypes()) shapes.push_back(reduce(Reduction::sum, many(2, d), d, {{d}, {d, 0, Store::stream}}));
+  for (const Dtype d : all_dtypes())
+    shapes.push_back(reduce(Reduction::sum, many(2, d), d, {{d}, {d, 0, Store::stream}}));
   shapes.push_back(reduce(Reduction::sum, many(2, Dtype::f64x2), Dtype::f64x2, {{Dtype::f64x2}}));
   expect_equal(shapes, all_small());
 }
 
 TEST_F(Agree, EveryReduction) {
   std::vector<StepShape> shapes;
-  for (const Reduction r : {Reduction::prod, Reduction::min, Reduction::max, Reduction::logical_and, Reduction::logical_or})
+  for (const Reduction r :
+       {Reduction::prod, Reduction::min, Reduction::max, Reduction::logical_and, Reduction::logical_or})
     for (const Dtype d : {f32, f16, i8}) shapes.push_back(reduce(r, many(3, d), d, {{d}}));
   for (const Reduction r : {Reduction::bit_and, Reduction::bit_or, Reduction::bit_xor})
     for (const Dtype d : {u16, i64}) shapes.push_back(reduce(r, many(3, d), d, {{d}}));
-  for (const Reduction r : {Reduction::prod, Reduction::max, Reduction::bit_xor}) shapes.push_back(reduce(r, many(2, boolean), boolean, {{boolean}}));
+  for (const Reduction r : {Reduction::prod, Reduction::max, Reduction::bit_xor})
+    shapes.push_back(reduce(r, many(2, boolean), boolean, {{boolean}}));
   shapes.push_back(reduce(Reduction::max, many(2, Dtype::f64x2), Dtype::f64x2, {{Dtype::f64x2}}));
   expect_equal(shapes, some);
 }
 
 TEST_F(Agree, SixteenSourcesAndMixedTypes) {
-  std::vector<SourceShape> mixed = {aligned(f16), aligned(f32), aligned(bf16), single(f32), aligned(f8e5m2), aligned(f16)};
-  expect_equal({reduce(Reduction::sum, many(16, f32), f32, {{f32}, {f32}}), reduce(Reduction::sum, many(16, f16), f16, {{f16, 0, Store::stream}, {f32}}),
-                reduce(Reduction::sum, mixed, f32, {{f32}, {f16}, {bf16, 0, Store::stream}}), reduce(Reduction::sum, mixed, f16, {{f32}, {f16}}),
-                reduce(Reduction::sum, {single(f32), single(f32)}, f32, {{f32}}), reduce(Reduction::sum, {aligned(f64), aligned(f32)}, f32, {{f64}}),
+  std::vector<SourceShape> mixed = {aligned(f16), aligned(f32),    aligned(bf16),
+                                    single(f32),  aligned(f8e5m2), aligned(f16)};
+  expect_equal({reduce(Reduction::sum, many(16, f32), f32, {{f32}, {f32}}),
+                reduce(Reduction::sum, many(16, f16), f16, {{f16, 0, Store::stream}, {f32}}),
+                reduce(Reduction::sum, mixed, f32, {{f32}, {f16}, {bf16, 0, Store::stream}}),
+                reduce(Reduction::sum, mixed, f16, {{f32}, {f16}}),
+                reduce(Reduction::sum, {single(f32), single(f32)}, f32, {{f32}}),
+                reduce(Reduction::sum, {aligned(f64), aligned(f32)}, f32, {{f64}}),
                 reduce(Reduction::sum, {aligned(i64), aligned(i32)}, i32, {{i64}, {i8}})},
                all_small());
 }
@@ -140,16 +153,22 @@ TEST_F(Agree, CopiesConvert) {
 
 TEST_F(Agree, Adam) {
   std::vector<StepShape> shapes = {adam_shape(), adam_shape(Store::stream)};
-  shapes.push_back(with_kernel("kernel mixed(lr, step, scale): a, m, v, w -> m1, v1, w1, p\n  a = a / ranks\n  d = f32(a) / scale\n  m1 = 0.9 * m + (1 - 0.9) * d\n"
-                               "  v1 = 0.999 * v + (1 - 0.999) * d * d\n  w1 = w - lr * (m1 / (1 - 0.9 ^ step)) / (sqrt(v1 / (1 - 0.999 ^ step)) + 1e-08)\n  p = f16(w1)",
-                               many(4, f16), f16, many(3, f32), {{f32, 0}, {f32, 1}, {f32, 2}, {f16, 3, Store::stream}, {f16, 3, Store::stream}}));
+  shapes.push_back(
+      with_kernel("kernel mixed(lr, step, scale): a, m, v, w -> m1, v1, w1, p\n  a = a / ranks\n  d = f32(a) / scale\n "
+                  " m1 = 0.9 * m + (1 - 0.9) * d\n"
+                  "  v1 = 0.999 * v + (1 - 0.999) * d * d\n  w1 = w - lr * (m1 / (1 - 0.9 ^ step)) / (sqrt(v1 / (1 - "
+                  "0.999 ^ step)) + 1e-08)\n  p = f16(w1)",
+                  many(4, f16), f16, many(3, f32),
+                  {{f32, 0}, {f32, 1}, {f32, 2}, {f16, 3, Store::stream}, {f16, 3, Store::stream}}));
   expect_equal(shapes, all_small());
 }
 
 TEST_F(Agree, FunctionsInEveryFloat) {
   const std::string text =
-      "kernel f(s): x, y -> a, b, c, d, e\n  a = gelu(x) + tanh(y) * sigmoid(x) - silu(y)\n  b = exp(x) * log(abs(y) + 0.5) + rsqrt(x * x + 1)\n"
-      "  c = select(x > y and not (x < 0), max(x, y), relu(min(x, y)))\n  d = (x * x + 0.25) ^ (y * s)\n  e = -x / (y + 3) + x * 2 - 1";
+      "kernel f(s): x, y -> a, b, c, d, e\n  a = gelu(x) + tanh(y) * sigmoid(x) - silu(y)\n  b = exp(x) * log(abs(y) + "
+      "0.5) + rsqrt(x * x + 1)\n"
+      "  c = select(x > y and not (x < 0), max(x, y), relu(min(x, y)))\n  d = (x * x + 0.25) ^ (y * s)\n  e = -x / (y "
+      "+ 3) + x * 2 - 1";
   std::vector<StepShape> shapes;
   for (const Dtype d : {f64, f32, f16, bf16, f8e4m3, f8e5m2})
     shapes.push_back(with_kernel(text, {}, f32, many(2, d), {{d, 0}, {d, 1}, {d, 2}, {d, 3}, {d, 4}}));
@@ -158,34 +177,54 @@ TEST_F(Agree, FunctionsInEveryFloat) {
 
 TEST_F(Agree, IntegersAndComparisons) {
   const std::string text =
-      "kernel k(s): x, y -> a, b, c, d\n  a = x * y + 3 - x\n  b = select(x >= y, x, y + 1)\n  c = x == y or x > 5\n  d = max(x, y) - min(x, abs(y))";
+      "kernel k(s): x, y -> a, b, c, d\n  a = x * y + 3 - x\n  b = select(x >= y, x, y + 1)\n  c = x == y or x > 5\n  "
+      "d = max(x, y) - min(x, abs(y))";
   std::vector<StepShape> shapes;
-  for (const Dtype d : {i64, i32, i16, i8, u64, u32, u16, u8}) shapes.push_back(with_kernel(text, {}, f32, many(2, d), {{d, 0}, {d, 1}, {boolean, 2}, {d, 3}}));
-  shapes.push_back(with_kernel("kernel cast: x -> a, b, c\n  a = f32(x) * 0.5\n  b = i8(a)\n  c = bool(x)", {}, f32, {aligned(i32)}, {{f32, 0}, {i8, 1}, {boolean, 2}}));
-  shapes.push_back(with_kernel("kernel logic: x, y -> a\n  a = x and not y", {}, f32, many(2, boolean), {{boolean, 0}}));
+  for (const Dtype d : {i64, i32, i16, i8, u64, u32, u16, u8})
+    shapes.push_back(with_kernel(text, {}, f32, many(2, d), {{d, 0}, {d, 1}, {boolean, 2}, {d, 3}}));
+  shapes.push_back(with_kernel("kernel cast: x -> a, b, c\n  a = f32(x) * 0.5\n  b = i8(a)\n  c = bool(x)", {}, f32,
+                               {aligned(i32)}, {{f32, 0}, {i8, 1}, {boolean, 2}}));
+  shapes.push_back(
+      with_kernel("kernel logic: x, y -> a\n  a = x and not y", {}, f32, many(2, boolean), {{boolean, 0}}));
   expect_equal(shapes, some);
 }
 
 TEST_F(Agree, PositionsAndRandomNumbers) {
-  const std::string text = "kernel dropout(p, seed): s, b, r -> y\n  d = select(rand(seed, 1) < 0.1, 0, (s + b) / (1 - 0.1))\n  y = d + r";
+  const std::string text =
+      "kernel dropout(p, seed): s, b, r -> y\n  d = select(rand(seed, 1) < 0.1, 0, (s + b) / (1 - 0.1))\n  y = d + r";
   expect_equal({with_kernel(text, many(2, f16), f16, {aligned(f16), aligned(f16)}, {{f16, 0}, {f16, 0, Store::stream}}),
                 with_kernel(text, many(2, f32), f32, {single(f32), aligned(f32)}, {{f32, 0}})},
                all_small());
 }
 
 TEST_F(Agree, Folds) {
-  const std::string lamb = "kernel lamb(lr): w, u, n -> w1, p, q\n  w1 = w - lr * n * u\n  p = f16(w1)\n  q = sum(w1 * w1)";
+  const std::string lamb =
+      "kernel lamb(lr): w, u, n -> w1, p, q\n  w1 = w - lr * n * u\n  p = f16(w1)\n  q = sum(w1 * w1)";
   std::vector<StepShape> shapes;
-  shapes.push_back(with_kernel("kernel squares: w, u -> q\n  q = sum(w * w + u * u)", {}, f32, many(2, f32), {{f64, 0, Store::accumulate}}));
-  shapes.push_back(with_kernel("kernel squares: w, u -> q\n  q = sum(w * w + u * u)", {}, f32, many(2, f16), {{f32, 0, Store::accumulate}}));
-  shapes.push_back(with_kernel(lamb, {}, f32, {aligned(f32), aligned(f32), single(f64)}, {{f32, 0}, {f16, 1, Store::stream}, {f64, 2, Store::accumulate}}));
+  shapes.push_back(with_kernel("kernel squares: w, u -> q\n  q = sum(w * w + u * u)", {}, f32, many(2, f32),
+                               {{f64, 0, Store::accumulate}}));
+  shapes.push_back(with_kernel("kernel squares: w, u -> q\n  q = sum(w * w + u * u)", {}, f32, many(2, f16),
+                               {{f32, 0, Store::accumulate}}));
+  shapes.push_back(with_kernel(lamb, {}, f32, {aligned(f32), aligned(f32), single(f64)},
+                               {{f32, 0}, {f16, 1, Store::stream}, {f64, 2, Store::accumulate}}));
   shapes[2].others[2] = single(f32);
-  shapes.push_back(with_kernel("kernel many: x -> a, b, c, d\n  a = sum(x)\n  b = prod(x)\n  c = amax(x)\n  d = amin(abs(x))", many(2, f32), f32, {},
-                               {{f64, 0, Store::accumulate}, {f64, 1, Store::accumulate}, {f64, 2, Store::accumulate}, {f64, 3, Store::accumulate}}));
+  shapes.push_back(
+      with_kernel("kernel many: x -> a, b, c, d\n  a = sum(x)\n  b = prod(x)\n  c = amax(x)\n  d = amin(abs(x))",
+                  many(2, f32), f32, {},
+                  {{f64, 0, Store::accumulate},
+                   {f64, 1, Store::accumulate},
+                   {f64, 2, Store::accumulate},
+                   {f64, 3, Store::accumulate}}));
   for (const Dtype d : {i8, u16, i64})
-    shapes.push_back(with_kernel("kernel many: x -> a, b, c, d\n  a = sum(x * x)\n  b = prod(x)\n  c = amax(x)\n  d = amin(x)", {}, f32, many(1, d),
-                                 {{i64, 0, Store::accumulate}, {i64, 1, Store::accumulate}, {i64, 2, Store::accumulate}, {i64, 3, Store::accumulate}}));
-  shapes.push_back(with_kernel("kernel count: x -> a\n  a = sum(x > 0.5)", {}, f32, many(1, f32), {{i64, 0, Store::accumulate}}));
+    shapes.push_back(
+        with_kernel("kernel many: x -> a, b, c, d\n  a = sum(x * x)\n  b = prod(x)\n  c = amax(x)\n  d = amin(x)", {},
+                    f32, many(1, d),
+                    {{i64, 0, Store::accumulate},
+                     {i64, 1, Store::accumulate},
+                     {i64, 2, Store::accumulate},
+                     {i64, 3, Store::accumulate}}));
+  shapes.push_back(
+      with_kernel("kernel count: x -> a\n  a = sum(x > 0.5)", {}, f32, many(1, f32), {{i64, 0, Store::accumulate}}));
   shapes.push_back(reduce(Reduction::sum, many(2, f32), f32, {{f32}, {f64, 0, Store::accumulate}}));
   shapes.push_back(reduce(Reduction::max, many(2, bf16), bf16, {{f64, 0, Store::accumulate}}));
   expect_equal(shapes, all_small());
@@ -196,12 +235,18 @@ TEST_F(Agree, RoundedToTheWireFirst) {
   std::vector<StepShape> shapes;
   for (const Dtype wire : {f16, bf16, f8e4m3})
     shapes.push_back(with_kernel(text, many(2, f32), f32, many(1, f32),
-                                 {{f32, 0, Store::normal, wire}, {f32, 0, Store::stream, wire}, {wire, 1}, {f16, 2, Store::stream, wire}, {f64, 0}}));
-  StepShape copies = reduce(Reduction::sum, many(2, f16), f16, {{f16, 0, Store::normal, f8e5m2}, {f16}, {f8e5m2}, {f32, 0, Store::normal, f8e5m2}});
+                                 {{f32, 0, Store::normal, wire},
+                                  {f32, 0, Store::stream, wire},
+                                  {wire, 1},
+                                  {f16, 2, Store::stream, wire},
+                                  {f64, 0}}));
+  StepShape copies = reduce(Reduction::sum, many(2, f16), f16,
+                            {{f16, 0, Store::normal, f8e5m2}, {f16}, {f8e5m2}, {f32, 0, Store::normal, f8e5m2}});
   shapes.push_back(copies);
   copies.reduced.pop_back();
   shapes.push_back(copies);
-  shapes.push_back(reduce(Reduction::sum, many(2, i64), i64, {{i64, 0, Store::normal, i8}, {f32, 0, Store::normal, f16}}));
+  shapes.push_back(
+      reduce(Reduction::sum, many(2, i64), i64, {{i64, 0, Store::normal, i8}, {f32, 0, Store::normal, f16}}));
   expect_equal(shapes, some);
 }
 
@@ -209,8 +254,10 @@ TEST_F(Agree, RoundedToTheWireFirst) {
 TEST_F(Agree, OlderProcessorsGiveTheSameBits) {
   const std::string text = "kernel k(lr): a, w -> w1, w1, q\n  w1 = w - f16(lr) * tanh(a)\n  q = sum(w1 * w1)";
   const std::vector<StepShape> shapes = {
-      adam_shape(Store::stream), reduce(Reduction::sum, many(3, f16), f16, {{f16}, {f16, 0, Store::stream}, {f8e5m2, 0, Store::stream}}),
-      with_kernel(text, many(2, f16), f16, {aligned(f16)}, {{f16, 0}, {f32, 1, Store::stream}, {f64, 2, Store::accumulate}})};
+      adam_shape(Store::stream),
+      reduce(Reduction::sum, many(3, f16), f16, {{f16}, {f16, 0, Store::stream}, {f8e5m2, 0, Store::stream}}),
+      with_kernel(text, many(2, f16), f16, {aligned(f16)},
+                  {{f16, 0}, {f32, 1, Store::stream}, {f64, 2, Store::accumulate}})};
   for (const char* without : {" -mno-avx512f", " -mno-avx", " -O0"}) {
     setenv("WEFT_CXX", (codegen::find_compiler()->command[0] + without).c_str(), 1);
     expect_equal(shapes, some);
@@ -221,15 +268,19 @@ TEST_F(Agree, OlderProcessorsGiveTheSameBits) {
 
 TEST_F(Agree, NamesThatCollide) {
   const std::string text =
-      "kernel k(hoisted, h0): x.s, double, pos, first, x_s, h1 -> out, double, i, x.s\n  x.s = x.s + double * h0\n  out = pos + first + x_s\n  x.s = x.s * h1 - hoisted\n"
+      "kernel k(hoisted, h0): x.s, double, pos, first, x_s, h1 -> out, double, i, x.s\n  x.s = x.s + double * h0\n  "
+      "out = pos + first + x_s\n  x.s = x.s * h1 - hoisted\n"
       "  i = x.s * (1 - h0 ^ 2)\n  count = i + out\n  double = double + count";
-  expect_equal({with_kernel(text, many(2, f32), f32, many(5, f32), {{f32, 0}, {f32, 1}, {f32, 2}, {f32, 3, Store::stream}})}, some);
+  expect_equal(
+      {with_kernel(text, many(2, f32), f32, many(5, f32), {{f32, 0}, {f32, 1}, {f32, 2}, {f32, 3, Store::stream}})},
+      some);
 }
 
 TEST_F(Agree, ConstantsOnly) {
-  expect_equal({with_kernel("kernel zero(s): -> y\n  y = 0.5 * ranks + s", {}, f32, {}, {{f32, 0}, {f16, 0, Store::stream}}),
-                with_kernel("kernel weak(s): x -> y, c\n  c = 1 - s\n  y = x * c", {}, f32, many(1, f16), {{f16, 0}, {f32, 1}})},
-               some);
+  expect_equal(
+      {with_kernel("kernel zero(s): -> y\n  y = 0.5 * ranks + s", {}, f32, {}, {{f32, 0}, {f16, 0, Store::stream}}),
+       with_kernel("kernel weak(s): x -> y, c\n  c = 1 - s\n  y = x * c", {}, f32, many(1, f16), {{f16, 0}, {f32, 1}})},
+      some);
 }
 
 TEST_F(Agree, Tiles) {

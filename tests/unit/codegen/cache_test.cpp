@@ -42,14 +42,18 @@ class CacheTest : public testing::Test {
     return c;
   }
   std::string real() const { return "exec " + compiler.command[0] + " \"$@\""; }
-  int64_t times_compiled() const { return fs::exists(folder / "log") ? static_cast<int64_t>(read_file(folder / "log").size()) / 2 : 0; }
+  int64_t times_compiled() const {
+    return fs::exists(folder / "log") ? static_cast<int64_t>(read_file(folder / "log").size()) / 2 : 0;
+  }
   fs::path cache_folder() const { return folder / "kernels"; }
 
   fs::path folder;
   Compiler compiler;
 };
 
-Unit unit(int value) { return {"extern \"C\" int value() { return " + std::to_string(value) + "; }\n", "value " + std::to_string(value)}; }
+Unit unit(int value) {
+  return {"extern \"C\" int value() { return " + std::to_string(value) + "; }\n", "value " + std::to_string(value)};
+}
 int value_of(void* handle) { return reinterpret_cast<int (*)()>(dlsym(handle, "value"))(); }
 
 }  // namespace
@@ -70,7 +74,8 @@ TEST_F(CacheTest, CompilesOnceAndFindsAgain) {
   EXPECT_EQ(times_compiled(), 2);
   EXPECT_EQ(read_file(cache.source_path(cache.hash(units[0]))), units[0].source);
   for (const auto& entry : fs::directory_iterator(cache_folder()))
-    EXPECT_TRUE(entry.path().extension() == ".so" || entry.path().extension() == ".cpp") << "left behind: " << entry.path();
+    EXPECT_TRUE(entry.path().extension() == ".so" || entry.path().extension() == ".cpp")
+        << "left behind: " << entry.path();
 }
 
 TEST_F(CacheTest, HashDependsOnSourceAndCompiler) {
@@ -142,7 +147,8 @@ TEST_F(CacheTest, ThreadsAndProcessesCompileOnce) {
 }
 
 TEST_F(CacheTest, SurvivesAKilledHolder) {
-  const Compiler slow = wrapped("case \"$*\" in *) if [ ! -e " + (folder / "go").string() + " ]; then sleep 3; fi;; esac; " + real());
+  const Compiler slow =
+      wrapped("case \"$*\" in *) if [ ! -e " + (folder / "go").string() + " ]; then sleep 3; fi;; esac; " + real());
   const pid_t child = fork();
   if (child == 0) {
     Cache(cache_folder(), slow).load({unit(5)});
@@ -158,7 +164,8 @@ TEST_F(CacheTest, SurvivesAKilledHolder) {
   EXPECT_EQ(value_of(Cache(cache_folder(), slow).load({unit(5)})[0]), 5);
   EXPECT_LT(now_ns() - begin, 10'000'000'000);
   for (const auto& entry : fs::directory_iterator(cache_folder()))
-    EXPECT_TRUE(entry.path().extension() == ".so" || entry.path().extension() == ".cpp") << "left behind: " << entry.path();
+    EXPECT_TRUE(entry.path().extension() == ".so" || entry.path().extension() == ".cpp")
+        << "left behind: " << entry.path();
 }
 
 TEST_F(CacheTest, CompileErrorsSayCommandMessageAndRemedy) {
@@ -168,7 +175,8 @@ TEST_F(CacheTest, CompileErrorsSayCommandMessageAndRemedy) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::io);
-    for (const std::string& part : {std::string("kernel broken"), compiler.command[0], std::string("-ffp-contract=off"), std::string("error")})
+    for (const std::string& part :
+         {std::string("kernel broken"), compiler.command[0], std::string("-ffp-contract=off"), std::string("error")})
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << part << " not in " << error.what();
     EXPECT_NE(error.remedy().find("WEFT_NO_COMPILER"), std::string::npos);
   }
@@ -176,7 +184,9 @@ TEST_F(CacheTest, CompileErrorsSayCommandMessageAndRemedy) {
 }
 
 TEST_F(CacheTest, AnObjectThatCannotBeLoadedIsAnError) {
-  const Unit unresolved{"extern \"C\" int nowhere_to_be_found(); extern \"C\" int value() { return nowhere_to_be_found(); }\n", "unresolved"};
+  const Unit unresolved{
+      "extern \"C\" int nowhere_to_be_found(); extern \"C\" int value() { return nowhere_to_be_found(); }\n",
+      "unresolved"};
   EXPECT_THROW(Cache(cache_folder(), compiler).load({unresolved}), Error);
 }
 
@@ -194,7 +204,9 @@ TEST_F(CacheTest, AHungCompilerIsEnded) {
 TEST_F(CacheTest, CompilersRunSideBySide) {
   const Compiler slow = wrapped("sleep 0.3; touch \"$TARGET\"; for a; do case $p in -o) touch $a;; esac; p=$a; done");
   std::vector<CompileJob> jobs;
-  for (int i = 0; i < 4; i++) jobs.push_back({folder / "a.cpp", folder / (std::to_string(i) + ".so"), folder / (std::to_string(i) + ".log"), "", ""});
+  for (int i = 0; i < 4; i++)
+    jobs.push_back(
+        {folder / "a.cpp", folder / (std::to_string(i) + ".so"), folder / (std::to_string(i) + ".log"), "", ""});
   const int64_t begin = now_ns();
   compile(slow, jobs, 4);
   const int64_t together = now_ns() - begin;

@@ -59,8 +59,9 @@ StepShape minimum(Dtype dtype) {
 
 TEST_F(Library, TextReadsLikeTheProgram) {
   const std::string text = codegen::source_of(adam_shape(Store::stream));
-  for (const char* part : {"kernel adam(lr, step): a, m, v, w -> m1, v1, w1, w1, w1", "float m1 = ", "float v1 = ", "wm::sqrt(", "1 - 0.9 ^ step", "// One element.",
-                           "extern \"C\"", "stream<128>(to_w1_2", "stream_end();"})
+  for (const char* part :
+       {"kernel adam(lr, step): a, m, v, w -> m1, v1, w1, w1, w1", "float m1 = ", "float v1 = ", "wm::sqrt(",
+        "1 - 0.9 ^ step", "// One element.", "extern \"C\"", "stream<128>(to_w1_2", "stream_end();"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " not in\n" << text;
   EXPECT_EQ(text.find("pow"), std::string::npos) << "a launch constant stands in the loop\n" << text;
 }
@@ -121,7 +122,10 @@ TEST_F(Library, ThreadsFindTogether) {
   std::vector<std::thread> ranks;
   std::vector<std::vector<StepCode>> codes(6);
   for (size_t r = 0; r < codes.size(); r++)
-    ranks.emplace_back([&, r] { codes[r] = codegen::generated_library()->find(r % 2 ? std::vector<StepShape>{a, b} : std::vector<StepShape>{b, a}); });
+    ranks.emplace_back([&, r] {
+      codes[r] =
+          codegen::generated_library()->find(r % 2 ? std::vector<StepShape>{a, b} : std::vector<StepShape>{b, a});
+    });
   for (std::thread& rank : ranks) rank.join();
   EXPECT_EQ(objects(), 2);
   for (size_t r = 1; r < codes.size(); r++) {
@@ -143,8 +147,10 @@ TEST_F(Library, FoundAgainInMilliseconds) {
 
 TEST_F(Library, NamesAreSafe) {
   expr::Body body;
-  body.inputs = {{"a.s", Dtype::f32}, {"double", Dtype::f32}, {"h12", Dtype::f32}, {"a__b", Dtype::f32}, {"pos", Dtype::f32}};
-  body.assignments = {{"a.s", expr::parse("a.s + double", expr::Syntax::program), Dtype::f32}, {"a_s", expr::parse("a.s * a.s", expr::Syntax::program), Dtype::f32}};
+  body.inputs = {
+      {"a.s", Dtype::f32}, {"double", Dtype::f32}, {"h12", Dtype::f32}, {"a__b", Dtype::f32}, {"pos", Dtype::f32}};
+  body.assignments = {{"a.s", expr::parse("a.s + double", expr::Syntax::program), Dtype::f32},
+                      {"a_s", expr::parse("a.s * a.s", expr::Syntax::program), Dtype::f32}};
   body.outputs = {"a.s", "a_s", "double"};
   const expr::Body safe = codegen::with_c_names(body);
   std::set<std::string> names;

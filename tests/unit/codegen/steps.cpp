@@ -42,7 +42,9 @@ Kernel parse_kernel(const std::string& text) {
 
 SourceShape aligned(Dtype dtype) { return {dtype, Alignment::aligned}; }
 SourceShape single(Dtype dtype) { return {dtype, Alignment::single}; }
-std::vector<SourceShape> many(int count, Dtype dtype) { return std::vector<SourceShape>(static_cast<size_t>(count), aligned(dtype)); }
+std::vector<SourceShape> many(int count, Dtype dtype) {
+  return std::vector<SourceShape>(static_cast<size_t>(count), aligned(dtype));
+}
 
 const char* const adam_text =
     "kernel adam(lr, step): a, m, v, w -> m1, v1, w1, w1, w1\n"
@@ -57,11 +59,13 @@ StepShape adam_shape(Store parameters) {
   shape.reduced = many(2, Dtype::f32);
   shape.others = many(3, Dtype::f32);
   shape.kernel = parse_kernel(adam_text);
-  shape.targets = {{Dtype::f32, 0}, {Dtype::f32, 1}, {Dtype::f32, 2}, {Dtype::f32, 3, parameters}, {Dtype::f32, 4, parameters}};
+  shape.targets = {
+      {Dtype::f32, 0}, {Dtype::f32, 1}, {Dtype::f32, 2}, {Dtype::f32, 3, parameters}, {Dtype::f32, 4, parameters}};
   return shape;
 }
 
-std::vector<std::vector<char>> run_step(const StepShape& shape, const StepCode& code, int64_t count, int64_t offset, uint32_t seed, bool in_place) {
+std::vector<std::vector<char>> run_step(const StepShape& shape, const StepCode& code, int64_t count, int64_t offset,
+                                        uint32_t seed, bool in_place) {
   std::mt19937 random(seed);
   std::vector<SourceShape> shapes = shape.reduced;
   shapes.insert(shapes.end(), shape.others.begin(), shape.others.end());
@@ -71,10 +75,12 @@ std::vector<std::vector<char>> run_step(const StepShape& shape, const StepCode& 
   for (size_t i = 0; i < shapes.size(); i++) {
     const int64_t bytes = size_bytes(shapes[i].dtype), shift = offset * static_cast<int64_t>(i + 1) % 17;
     sources.emplace_back(static_cast<size_t>((count + 2 * guard + 17) * bytes), poison);
-    fill(shapes[i].dtype, sources[i].data() + (guard + shift) * bytes, shapes[i].alignment == Alignment::single ? 1 : count, random);
+    fill(shapes[i].dtype, sources[i].data() + (guard + shift) * bytes,
+         shapes[i].alignment == Alignment::single ? 1 : count, random);
   }
   for (size_t i = 0; i < shapes.size(); i++)
-    from.push_back(sources[i].data() + (guard + offset * static_cast<int64_t>(i + 1) % 17) * size_bytes(shapes[i].dtype));
+    from.push_back(sources[i].data() +
+                   (guard + offset * static_cast<int64_t>(i + 1) % 17) * size_bytes(shapes[i].dtype));
   std::vector<bool> taken(shapes.size());
   for (size_t t = 0; t < shape.targets.size(); t++) {
     const TargetShape& target = shape.targets[t];
@@ -92,7 +98,8 @@ std::vector<std::vector<char>> run_step(const StepShape& shape, const StepCode& 
     to.push_back(at);
   }
   std::vector<expr::ScalarValue> scalars;
-  for (size_t i = 0; i < shape.kernel.scalars.size(); i++) scalars.push_back({i % 2 == 1, static_cast<int64_t>(7 + i), 0.0625 * static_cast<double>(i + 1)});
+  for (size_t i = 0; i < shape.kernel.scalars.size(); i++)
+    scalars.push_back({i % 2 == 1, static_cast<int64_t>(7 + i), 0.0625 * static_cast<double>(i + 1)});
   alignas(64) char hoisted[1024];
   EXPECT_LE(code.hoisted_bytes, 1024);
   if (code.prepare) code.prepare(scalars.data(), 3, hoisted, code.self);
@@ -101,7 +108,8 @@ std::vector<std::vector<char>> run_step(const StepShape& shape, const StepCode& 
   return targets;
 }
 
-bool guards_whole(const StepShape& shape, const std::vector<std::vector<char>>& targets, int64_t count, int64_t offset) {
+bool guards_whole(const StepShape& shape, const std::vector<std::vector<char>>& targets, int64_t count,
+                  int64_t offset) {
   for (size_t t = 0; t < shape.targets.size(); t++) {
     const int64_t bytes = size_bytes(shape.targets[t].dtype), shift = offset * static_cast<int64_t>(t + 3) % 17;
     const int64_t begin = (guard + shift) * bytes, end = begin + (is_cell(shape.targets[t]) ? 1 : count) * bytes;

@@ -21,17 +21,19 @@ Kernel parse_kernel(const std::string& text) {
 }
 
 const std::string adam =
-    "kernel adam(lr, step): a, m, v, w -> m1, v1, w1\n  a = a / ranks\n  m1 = 0.9 * m + (1 - 0.9) * a\n  v1 = 0.999 * v + (1 - 0.999) * a * a\n"
+    "kernel adam(lr, step): a, m, v, w -> m1, v1, w1\n  a = a / ranks\n  m1 = 0.9 * m + (1 - 0.9) * a\n  v1 = 0.999 * "
+    "v + (1 - 0.999) * a * a\n"
     "  u = m1 / (1 - 0.9 ^ step) / (sqrt(v1 / (1 - 0.999 ^ step)) + 1e-08)\n  w1 = w - lr * u";
 
 std::vector<float> values(int64_t count, int salt) {
   std::vector<float> list;
-  for (int64_t i = 0; i < count; i++) list.push_back(std::sin(static_cast<float>(i * 7 + salt)) + (salt == 3 ? 1.5f : 0));
+  for (int64_t i = 0; i < count; i++)
+    list.push_back(std::sin(static_cast<float>(i * 7 + salt)) + (salt == 3 ? 1.5f : 0));
   return list;
 }
 
-void run(const StepCode& code, std::vector<const void*> sources, std::vector<void*> targets, int64_t count, std::vector<expr::ScalarValue> scalars,
-         int64_t ranks = 2, int64_t position = 0) {
+void run(const StepCode& code, std::vector<const void*> sources, std::vector<void*> targets, int64_t count,
+         std::vector<expr::ScalarValue> scalars, int64_t ranks = 2, int64_t position = 0) {
   alignas(64) char hoisted[512];
   ASSERT_LE(code.hoisted_bytes, 512);
   code.prepare(scalars.data(), ranks, hoisted, code.self);
@@ -50,13 +52,16 @@ TEST(EvaluatorLibrary, FusedAdamInPlace) {
   const auto library = evaluator_library();
   const StepCode code = library->find({s})[0];
   for (const int64_t count : {0, 1, 511, 512, 513, 1500}) {
-    const std::vector<float> g0 = values(count, 1), g1 = values(count, 2), m = values(count, 4), v = values(count, 3), w = values(count, 5);
+    const std::vector<float> g0 = values(count, 1), g1 = values(count, 2), m = values(count, 4), v = values(count, 3),
+                             w = values(count, 5);
     std::vector<float> m1 = m, v1 = v, w1 = w;
     std::vector<uint16_t> p(static_cast<size_t>(count));
-    run(code, {g0.data(), g1.data(), m1.data(), v1.data(), w1.data()}, {m1.data(), v1.data(), w1.data(), p.data()}, count, {{false, 0, 1e-3}, {true, 3, 0}});
+    run(code, {g0.data(), g1.data(), m1.data(), v1.data(), w1.data()}, {m1.data(), v1.data(), w1.data(), p.data()},
+        count, {{false, 0, 1e-3}, {true, 3, 0}});
     const float c1 = static_cast<float>(1 - std::pow(0.9, 3)), c2 = static_cast<float>(1 - std::pow(0.999, 3));
     for (int64_t i = 0; i < count; i++) {
-      const float a = (g0[i] + g1[i]) / 2.0f, mm = 0.9f * m[i] + static_cast<float>(1 - 0.9) * a, vv = 0.999f * v[i] + static_cast<float>(1 - 0.999) * a * a;
+      const float a = (g0[i] + g1[i]) / 2.0f, mm = 0.9f * m[i] + static_cast<float>(1 - 0.9) * a,
+                  vv = 0.999f * v[i] + static_cast<float>(1 - 0.999) * a * a;
       const float u = mm / c1 / (std::sqrt(vv / c2) + 1e-8f), ww = w[i] - 1e-3f * u;
       ASSERT_EQ(m1[i], mm) << i;
       ASSERT_EQ(v1[i], vv) << i;

@@ -12,8 +12,9 @@ using namespace weft::kernel;
 
 namespace {
 
-constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::prod, Reduction::min, Reduction::max, Reduction::bit_and,
-                                        Reduction::bit_or, Reduction::bit_xor, Reduction::logical_and, Reduction::logical_or};
+constexpr Reduction all_reductions[] = {Reduction::sum,     Reduction::prod,        Reduction::min,
+                                        Reduction::max,     Reduction::bit_and,     Reduction::bit_or,
+                                        Reduction::bit_xor, Reduction::logical_and, Reduction::logical_or};
 
 bool bitwise(Reduction r) { return r == Reduction::bit_and || r == Reduction::bit_or || r == Reduction::bit_xor; }
 

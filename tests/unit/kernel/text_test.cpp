@@ -40,8 +40,9 @@ void expect_refused(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST(KernelText, ReadsBackByteForByte) {
-  for (const std::string& text : {adam, squares, product, std::string("kernel zero: -> y\n  y = 0.5 * ranks"),
-                                  std::string("kernel both: x -> y, q, p\n  y = x * 2\n  q = amax(abs(y))\n  p = prod(x)")}) {
+  for (const std::string& text :
+       {adam, squares, product, std::string("kernel zero: -> y\n  y = 0.5 * ranks"),
+        std::string("kernel both: x -> y, q, p\n  y = x * 2\n  q = amax(abs(y))\n  p = prod(x)")}) {
     const Kernel kernel = parse_kernel(text);
     EXPECT_NO_THROW(check(kernel)) << text;
     EXPECT_EQ(print(kernel), text);

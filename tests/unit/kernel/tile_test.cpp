@@ -29,7 +29,8 @@ Matrices make(Dtype dtype, const Case& c, int64_t largest) {
   Matrices m;
   const int64_t bytes = size_bytes(dtype), xs = c.inner + c.pad, ws = c.cols + c.pad, ys = c.cols + c.pad;
   const int64_t x_rows = c.batch * c.rows, w_rows = (c.w_batched ? c.batch : 1) * c.inner;
-  const auto fill = [&](std::vector<char>& bytes_of, std::vector<int64_t>& values, int64_t rows, int64_t stride, int64_t salt) {
+  const auto fill = [&](std::vector<char>& bytes_of, std::vector<int64_t>& values, int64_t rows, int64_t stride,
+                        int64_t salt) {
     bytes_of.assign(static_cast<size_t>(rows * stride * bytes), 0);
     for (int64_t i = 0; i < rows * stride; i++) {
       const int64_t unsigned_value = (i * 7 + i / 11 * 3 + salt) % (2 * largest + 1);
@@ -41,7 +42,8 @@ Matrices make(Dtype dtype, const Case& c, int64_t largest) {
   fill(m.x, m.xi, x_rows, xs, 1);
   fill(m.w, m.wi, w_rows, ws, 5);
   m.y.assign(static_cast<size_t>(x_rows * ys * bytes + 16), poison);
-  m.args = {dtype, c.batch, c.rows, c.inner, c.cols, m.x.data(), c.pad ? xs : 0, m.w.data(), c.pad ? ws : 0, c.w_batched, m.y.data(), c.pad ? ys : 0, 1};
+  m.args = {dtype,      c.batch,        c.rows,      c.inner,    c.cols,         m.x.data(), c.pad ? xs : 0,
+            m.w.data(), c.pad ? ws : 0, c.w_batched, m.y.data(), c.pad ? ys : 0, 1};
   return m;
 }
 
@@ -99,16 +101,23 @@ TEST(Tile, FloatsAgreeWithPlainToRounding) {
   const Case c{2, 37, 129, 65, true, 0};
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::f8e4m3, Dtype::f8e5m2, Dtype::f64}) {
     Matrices m = make(dtype, c, 1), p = make(dtype, c, 1);
-    for (size_t i = 0; i < m.xi.size(); i++) store_f64(dtype, m.x.data() + i * size_bytes(dtype), std::sin(static_cast<double>(i * i % 1000)));
-    for (size_t i = 0; i < m.wi.size(); i++) store_f64(dtype, m.w.data() + i * size_bytes(dtype), std::cos(static_cast<double>(i * i)));
+    for (size_t i = 0; i < m.xi.size(); i++)
+      store_f64(dtype, m.x.data() + i * size_bytes(dtype), std::sin(static_cast<double>(i * i % 1000)));
+    for (size_t i = 0; i < m.wi.size(); i++)
+      store_f64(dtype, m.w.data() + i * size_bytes(dtype), std::cos(static_cast<double>(i * i)));
     p.x = m.x, p.w = m.w;
     p.args.x = p.x.data(), p.args.w = p.w.data(), p.args.y = p.y.data();
     matmul(m.args);
     matmul_plain(p.args);
-    const double ulp = dtype == Dtype::f64 ? 1e-14 : dtype == Dtype::f32 ? 1e-5 : dtype == Dtype::f16 ? 2e-3 : dtype == Dtype::bf16 ? 2e-2 : 0.3;
+    const double ulp = dtype == Dtype::f64    ? 1e-14
+                       : dtype == Dtype::f32  ? 1e-5
+                       : dtype == Dtype::f16  ? 2e-3
+                       : dtype == Dtype::bf16 ? 2e-2
+                                              : 0.3;
     double largest = 0;
     for (int64_t i = 0; i < c.batch * c.rows * c.cols; i++) {
-      const double a = load_f64(dtype, m.y.data() + i * size_bytes(dtype)), b = load_f64(dtype, p.y.data() + i * size_bytes(dtype));
+      const double a = load_f64(dtype, m.y.data() + i * size_bytes(dtype)),
+                   b = load_f64(dtype, p.y.data() + i * size_bytes(dtype));
       largest = std::max(largest, std::abs(a));
       ASSERT_NEAR(a, b, ulp * (1 + std::abs(b))) << name(dtype) << " " << i << " by " << matmul_backend(dtype);
     }

@@ -29,7 +29,8 @@ std::string refusal(const std::string& text, std::vector<Dtype> inputs) {
   }
 }
 
-constexpr Dtype f64 = Dtype::f64, f32 = Dtype::f32, f16 = Dtype::f16, i64 = Dtype::i64, i8 = Dtype::i8, u8 = Dtype::u8, boolean = Dtype::boolean;
+constexpr Dtype f64 = Dtype::f64, f32 = Dtype::f32, f16 = Dtype::f16, i64 = Dtype::i64, i8 = Dtype::i8, u8 = Dtype::u8,
+                boolean = Dtype::boolean;
 using Dtypes = std::vector<Dtype>;
 
 }  // namespace
@@ -62,7 +63,8 @@ TEST(Type, D4FoldsOfNarrowTypesWiden) {
 }
 
 TEST(Type, FoldsAndPositionsAreMarked) {
-  const Kernel kernel = parse_kernel("kernel k(seed): a -> y, q\n  y = select(rand(seed, 3) < 0.5, a, 0)\n  q = amax(y)");
+  const Kernel kernel =
+      parse_kernel("kernel k(seed): a -> y, q\n  y = select(rand(seed, 3) < 0.5, a, 0)\n  q = amax(y)");
   const Dtypes inputs{f32};
   const Typed typed = type(kernel, inputs);
   EXPECT_EQ(typed.fold_of_output, (std::vector<int>{-1, 1}));
