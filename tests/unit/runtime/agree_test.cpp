@@ -51,7 +51,7 @@ Sizes sizes_for(const plan::Plan& plan, const Case& c, int ranks, int64_t elemen
       if (other.derived == plan::Space::Derived::segment && other.of == space.name) extent.segments = &segments_of(elements);
     given |= space.kind == plan::Space::Kind::given;
     sizes.spaces.push_back(extent);
-    sizes.chunk_elements.push_back(tiles ? 4 : 16);
+    sizes.chunk_elements.push_back(tiles ? 4 : 24);
   }
   if (given)
     sizes.per_rank = [ranks](int rank) {

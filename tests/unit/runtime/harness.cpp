@@ -128,8 +128,8 @@ void compare(const plan::Instance& instance, int rank, int launch, const std::ve
 void add_delays(Communicator& communicator, int rank) {
   auto random = std::make_shared<std::minstd_rand>(static_cast<unsigned>(rank * 7919 + 1));
   communicator.internals().delay_hook = [random](const char*) {
-    const unsigned draw = (*random)() % 64;
-    if (draw == 0) std::this_thread::sleep_for(std::chrono::microseconds(50 + (*random)() % 200));
+    const unsigned draw = (*random)() % 256;
+    if (draw == 0) std::this_thread::sleep_for(std::chrono::microseconds(20 + (*random)() % 100));
     else if (draw < 8) std::this_thread::yield();
   };
 }
