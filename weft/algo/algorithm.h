@@ -18,29 +18,29 @@ enum class Collective : uint8_t { all_reduce, reduce_scatter, all_gather, broadc
 std::string_view name(Collective collective);
 
 // Who holds the finished cell at the joint.
-enum class Owner : uint8_t { part, root, everyone };     // part r on rank r; all on rank root; every rank has every part
+enum class Owner : uint8_t { part, root, everyone };  // part r on rank r; all on rank root; every rank has every part
 
-struct ScatterSite {                                     // the reducing half
-  Collective collective = Collective::all_reduce;        // or reduce_scatter, reduce: decides who owns the result
-  plan::Id buffer, space;                                // contributions: one per rank
-  std::string dtype;                                     // of the contributions (for scratch)
-  plan::Parts all;                                       // the whole value, where an owner has it all; null: part 0
-  plan::Id joint = "fin";                                // label of the joint step (suffix included)
-  plan::Id handshake;                                    // mapped: a `ready` step earlier in the lane that still serves; "": a new one
-  plan::Id family;                                       // "" = the lane's own
+struct ScatterSite {                               // the reducing half
+  Collective collective = Collective::all_reduce;  // or reduce_scatter, reduce: decides who owns the result
+  plan::Id buffer, space;                          // contributions: one per rank
+  std::string dtype;                               // of the contributions (for scratch)
+  plan::Parts all;                                 // the whole value, where an owner has it all; null: part 0
+  plan::Id joint = "fin";                          // label of the joint step (suffix included)
+  plan::Id handshake;  // mapped: a `ready` step earlier in the lane that still serves; "": a new one
+  plan::Id family;     // "" = the lane's own
   kernel::Reduction reduction = kernel::Reduction::sum;
-  std::string wire;                                      // dtype on the wire, "" = as it is
-  expr::Expr root;                                       // Owner::root
+  std::string wire;  // dtype on the wire, "" = as it is
+  expr::Expr root;   // Owner::root
   int slots = 4, slices = 1;
   plan::Protocol protocol = plan::Protocol::simple;
-  std::string suffix;                                    // appended to labels, to keep them unique in a lane
+  std::string suffix;  // appended to labels, to keep them unique in a lane
 };
-struct GatherSite {                                      // the spreading half; the joint step makes the value
-  Collective collective = Collective::all_reduce;        // or all_gather, broadcast
+struct GatherSite {                                // the spreading half; the joint step makes the value
+  Collective collective = Collective::all_reduce;  // or all_gather, broadcast
   plan::Parts all;
   plan::Id joint = "own";
   plan::Id handshake;
-  std::vector<plan::Id> homes;                           // buffers that get it (on every rank)
+  std::vector<plan::Id> homes;  // buffers that get it (on every rank)
   plan::Id space, family;
   std::string wire;
   expr::Expr root;
@@ -51,32 +51,34 @@ struct GatherSite {                                      // the spreading half; 
 
 struct Half {
   Owner owner = Owner::part;
-  plan::Body before;                                     // blocks before the loop, in the same lane (`ready:`)
-  plan::Body head;                                       // in the loop, before the joint (feed, red)
-  plan::Step joint;                                      // reduced, targets and after are filled in
-  plan::Body tail;                                       // in the loop, behind the joint (fwd, last)
-  plan::Body behind;                                     // blocks behind the loop (`done:`): then the value is complete here
-  std::vector<plan::Lane> lanes;                         // further lanes (chain down, tree down)
-  expr::Expr guard;                                      // the joint runs only where this holds (root); null: everywhere
+  plan::Body before;              // blocks before the loop, in the same lane (`ready:`)
+  plan::Body head;                // in the loop, before the joint (feed, red)
+  plan::Step joint;               // reduced, targets and after are filled in
+  plan::Body tail;                // in the loop, behind the joint (fwd, last)
+  plan::Body behind;              // blocks behind the loop (`done:`): then the value is complete here
+  std::vector<plan::Lane> lanes;  // further lanes (chain down, tree down)
+  expr::Expr guard;               // the joint runs only where this holds (root); null: everywhere
   std::vector<plan::Let> lets;
   std::vector<plan::Family> families;
-  std::vector<plan::Id> mapped;                          // buffers that peers access
+  std::vector<plan::Id> mapped;  // buffers that peers access
   std::vector<plan::Buffer> scratch;
 };
 
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
-  virtual std::string_view name() const = 0;             // ring, pairwise, chain, direct (two-shot), oneshot, gather ...
-  virtual plan::Order order() const = 0;                 // what it keeps: rank, fixed or any
+  virtual std::string_view name() const = 0;  // ring, pairwise, chain, direct (two-shot), oneshot, gather ...
+  virtual plan::Order order() const = 0;      // what it keeps: rank, fixed or any
   virtual plan::Round round() const = 0;
   virtual bool needs_mapped() const = 0;
   virtual bool supports(Collective collective) const = 0;
   virtual Owner owner(Collective collective) const = 0;
-  virtual Half scatter(const ScatterSite& site) const = 0;       // Error(unsupported) where supports() says no
+  virtual Half scatter(const ScatterSite& site) const = 0;  // Error(unsupported) where supports() says no
   virtual Half gather(const GatherSite& site) const = 0;
   // For docs, `weft explain` and the traffic test: bytes and messages one rank sends, of S bytes on n ranks.
-  struct Cost { double bytes_sent, messages, hops; };
+  struct Cost {
+    double bytes_sent, messages, hops;
+  };
   virtual Cost cost(Collective collective, int ranks, double bytes) const = 0;
 };
 
@@ -89,7 +91,7 @@ plan::Id own_gather_family(const Algorithm& algorithm);
 struct PlanRequest {
   Collective collective = Collective::all_reduce;
   kernel::Reduction reduction = kernel::Reduction::sum;
-  bool average = false;                                  // divide by n at the joint
+  bool average = false;  // divide by n at the joint
   std::string dtype = "f32", wire;
   int channels = 1, slots = 4, slices = 1;
   plan::Protocol protocol = plan::Protocol::simple;
@@ -100,7 +102,7 @@ struct PlanRequest {
 // (the targets of the gathers' joints included), `more` are steps right behind it. Duplicates between halves (`ready`)
 // appear once.
 struct Joined {
-  plan::Body before, loop, behind;                       // loop: the body of `loop SPACE slices K:`
+  plan::Body before, loop, behind;  // loop: the body of `loop SPACE slices K:`
   std::vector<plan::Lane> lanes;
   std::vector<plan::Let> lets;
   std::vector<plan::Family> families;

@@ -123,7 +123,8 @@ void unsupported(const Algorithm& algorithm, Collective collective) {
   std::string able;
   for (const Algorithm* other : algorithms())
     if (other->supports(collective)) able += (able.empty() ? "" : ", ") + std::string(other->name());
-  throw Error(ErrorKind::unsupported, fmt::format("{} has no {}", algorithm.name(), name(collective)), fmt::format("take one of: {}", able));
+  throw Error(ErrorKind::unsupported, fmt::format("{} has no {}", algorithm.name(), name(collective)),
+              fmt::format("take one of: {}", able));
 }
 
 namespace {
@@ -162,8 +163,9 @@ void add_new(std::vector<Family>& into, const std::vector<Family>& families) {
     const Family* known = nullptr;
     for (const Family& other : into)
       if (other.name == family.name) known = &other;
-    WEFT_CHECK(!known || (known->protocol == family.protocol && known->slots == family.slots && known->wire == family.wire),
-               "two collectives share the link family {} and want it different", family.name);
+    WEFT_CHECK(
+        !known || (known->protocol == family.protocol && known->slots == family.slots && known->wire == family.wire),
+        "two collectives share the link family {} and want it different", family.name);
     if (!known) into.push_back(family);
   }
 }

@@ -31,8 +31,9 @@ plan::Await after(const plan::Id& label);
 plan::Await after(const plan::Id& label, plan::Peers at);
 
 plan::Step copy(const plan::Id& label, plan::Operand source, std::vector<plan::Operand> targets);
-plan::Step reduce(const plan::Id& label, kernel::Reduction reduction, std::vector<plan::Operand> sources, std::vector<plan::Operand> targets);
-plan::Step wait(const plan::Id& label, std::vector<plan::Await> awaits);     // a step without operands
+plan::Step reduce(const plan::Id& label, kernel::Reduction reduction, std::vector<plan::Operand> sources,
+                  std::vector<plan::Operand> targets);
+plan::Step wait(const plan::Id& label, std::vector<plan::Await> awaits);  // a step without operands
 plan::For each(const plan::Id& variable, std::string_view lo, std::string_view hi, plan::Body body);
 plan::When when(plan::Expr condition, plan::Body body);
 plan::When when(std::string_view condition, plan::Body body);

@@ -16,7 +16,9 @@ class Chain : public Algorithm {
   Order order() const override { return Order::rank; }
   Round round() const override { return Round::hops; }
   bool needs_mapped() const override { return false; }
-  bool supports(Collective c) const override { return c == Collective::all_reduce || c == Collective::broadcast || c == Collective::reduce; }
+  bool supports(Collective c) const override {
+    return c == Collective::all_reduce || c == Collective::broadcast || c == Collective::reduce;
+  }
   Owner owner(Collective) const override { return Owner::root; }
 
   Half scatter(const ScatterSite& site) const override {
@@ -36,7 +38,7 @@ class Chain : public Algorithm {
     const double hops = ranks - 1;
     if (collective == Collective::broadcast) return relay_cost(collective, ranks, bytes);
     if (collective == Collective::reduce) return {bytes, 1, hops + 1};
-    const double ways = ranks > 2 ? 2 : 1;                   // a rank in the middle sends both ways
+    const double ways = ranks > 2 ? 2 : 1;  // a rank in the middle sends both ways
     return {ways * bytes, ways, 2 * hops};
   }
 
@@ -69,12 +71,14 @@ class Chain : public Algorithm {
     arrived.space = site.space;
     arrived.dtype = site.dtype;
     arrived.depth = 1;
-    const Expr last = number("r == n-1"), root = same(number("r"), site.root), root_is_last = same(site.root, number("n-1"));
+    const Expr last = number("r == n-1"), root = same(number("r"), site.root),
+               root_is_last = same(site.root, number("n-1"));
     const auto both = [](const Expr& a, const Expr& b) { return expr::binary(expr::Op::and_, a, b); };
     const std::vector<Operand> sources = half.joint.reduced;
     half.head.push_back(when(both(last, other(site.root, number("n-1"))),
                              {reduce("end" + site.suffix, site.reduction, sources, {send(f, {site.root, nullptr})})}));
-    half.head.push_back(when(both(last, root_is_last), {reduce("here" + site.suffix, site.reduction, sources, {slice(arrived.name, all)})}));
+    half.head.push_back(when(both(last, root_is_last),
+                             {reduce("here" + site.suffix, site.reduction, sources, {slice(arrived.name, all)})}));
     half.head.push_back(when(both(root, other(site.root, number("n-1"))),
                              {copy("get" + site.suffix, receive(f, peer("n-1")), {slice(arrived.name, all)})}));
     half.guard = root;

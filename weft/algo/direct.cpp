@@ -2,8 +2,8 @@
 // writes the result into every peer's memory. No message, no copy, one pass: each byte crosses between ranks once.
 //
 // `ready` says that a rank's buffers may be read and written in this launch, `done` waits until all peers have done so;
-// both are one word a peer. One memory domain only (shared memory, NVLink). Broadcast is pulled: all ranks copy from the
-// root at once, chunk by chunk behind it, because one rank's stores to all the others would be the bottleneck.
+// both are one word a peer. One memory domain only (shared memory, NVLink). Broadcast is pulled: all ranks copy from
+// the root at once, chunk by chunk behind it, because one rank's stores to all the others would be the bottleneck.
 #include "weft/algo/build.h"
 
 namespace weft::algo {
@@ -18,7 +18,9 @@ class Direct : public Algorithm {
   Round round() const override { return Round::once; }
   bool needs_mapped() const override { return true; }
   bool supports(Collective) const override { return true; }
-  Owner owner(Collective c) const override { return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part; }
+  Owner owner(Collective c) const override {
+    return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part;
+  }
 
   Half scatter(const ScatterSite& site) const override {
     Half half = handshake(site.suffix, site.joint, site.handshake);
@@ -42,10 +44,14 @@ class Direct : public Algorithm {
     if (ranks == 1) return {0, 0, 0};
     const double others = ranks - 1;
     switch (collective) {
-      case Collective::all_reduce: return {2 * others / ranks * bytes, 0, 2};
-      case Collective::reduce: return {others * bytes, 0, 2};
-      case Collective::broadcast: return {bytes, 0, 2};
-      default: return {others / ranks * bytes, 0, 2};
+      case Collective::all_reduce:
+        return {2 * others / ranks * bytes, 0, 2};
+      case Collective::reduce:
+        return {others * bytes, 0, 2};
+      case Collective::broadcast:
+        return {bytes, 0, 2};
+      default:
+        return {others / ranks * bytes, 0, 2};
     }
   }
 
@@ -67,7 +73,8 @@ class Direct : public Algorithm {
     half.owner = Owner::root;
     half.guard = same(number("r"), site.root);
     half.joint.reduced = {slice_at(site.buffer, everyone(), whole(site.all))};
-    half.head = {when(other(number("r"), site.root), {wait("seen" + site.suffix, {after(site.joint, Peers{site.root, nullptr})})})};
+    half.head = {when(other(number("r"), site.root),
+                      {wait("seen" + site.suffix, {after(site.joint, Peers{site.root, nullptr})})})};
     half.behind.clear();
   }
 

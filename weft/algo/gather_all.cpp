@@ -14,7 +14,9 @@ class Gather : public Algorithm {
   Round round() const override { return Round::once; }
   bool needs_mapped() const override { return false; }
   bool supports(Collective) const override { return true; }
-  Owner owner(Collective c) const override { return c == Collective::reduce_scatter || c == Collective::all_gather ? Owner::part : Owner::root; }
+  Owner owner(Collective c) const override {
+    return c == Collective::reduce_scatter || c == Collective::all_gather ? Owner::part : Owner::root;
+  }
 
   Half scatter(const ScatterSite& site) const override {
     if (site.collective == Collective::reduce) return star_reduce(site, site.root);
@@ -33,10 +35,14 @@ class Gather : public Algorithm {
     if (ranks == 1) return {0, 0, 0};
     const double others = ranks - 1;
     switch (collective) {
-      case Collective::all_reduce: return {others * bytes, others, 2};
-      case Collective::reduce_scatter: return {bytes, static_cast<double>(ranks), 2};
-      case Collective::all_gather: return {others * others / ranks * bytes, others * others, 2};
-      default: return star_cost(collective, ranks, bytes);
+      case Collective::all_reduce:
+        return {others * bytes, others, 2};
+      case Collective::reduce_scatter:
+        return {bytes, static_cast<double>(ranks), 2};
+      case Collective::all_gather:
+        return {others * others / ranks * bytes, others * others, 2};
+      default:
+        return star_cost(collective, ranks, bytes);
     }
   }
 
@@ -51,13 +57,18 @@ class Gather : public Algorithm {
     arrived.dtype = site.dtype;
     arrived.own = number("r");
     arrived.depth = 1;
-    const auto folded = [&](std::string_view j) { return std::vector{slice(site.buffer, part(j)), receive(f, peers("1", "n"))}; };
+    const auto folded = [&](std::string_view j) {
+      return std::vector{slice(site.buffer, part(j)), receive(f, peers("1", "n"))};
+    };
     half.families = {family(site)};
     half.scratch = {arrived};
-    half.head = {when("r == 0", {reduce("mine" + site.suffix, site.reduction, folded("0"), {slice(arrived.name, part("r"))}),
-                                 each("j", "1", "n", {reduce("red" + site.suffix, site.reduction, folded("j"), {send(f, peer("j"))})})}),
-                 when("r > 0", {each("j", "0", "n", {copy("feed" + site.suffix, slice(site.buffer, part("j")), {send(f, peer("0"))})}),
-                                copy("get" + site.suffix, receive(f, peer("0")), {slice(arrived.name, part("r"))})})};
+    half.head = {
+        when("r == 0",
+             {reduce("mine" + site.suffix, site.reduction, folded("0"), {slice(arrived.name, part("r"))}),
+              each("j", "1", "n", {reduce("red" + site.suffix, site.reduction, folded("j"), {send(f, peer("j"))})})}),
+        when("r > 0",
+             {each("j", "0", "n", {copy("feed" + site.suffix, slice(site.buffer, part("j")), {send(f, peer("0"))})}),
+              copy("get" + site.suffix, receive(f, peer("0")), {slice(arrived.name, part("r"))})})};
     half.joint.label = site.joint;
     half.joint.others = {slice(arrived.name, part("r"))};
     return half;
@@ -69,9 +80,15 @@ class Gather : public Algorithm {
     half.families = {family(site)};
     half.joint.label = site.joint;
     half.joint.targets = slices(site.homes, part("r")) + std::vector{send(f, peer("sel(r > 0, 0, none)"))};
-    const Body spread = {copy("spread" + site.suffix, slice(site.homes.front(), part("j")), {send(f, peers("1", "max(j, 1)")), send(f, peers("j+1", "n"))})};
-    half.tail = {when("r == 0", {each("j", "1", "n", {copy("get" + site.suffix, receive(f, peer("j")), slices(site.homes, part("j")))}), each("j", "0", "n", spread)}),
-                 when("r > 0", {each("j", "0", "n", {when("j != r", {copy("last" + site.suffix, receive(f, peer("0")), slices(site.homes, part("j")))})})})};
+    const Body spread = {copy("spread" + site.suffix, slice(site.homes.front(), part("j")),
+                              {send(f, peers("1", "max(j, 1)")), send(f, peers("j+1", "n"))})};
+    half.tail = {
+        when("r == 0",
+             {each("j", "1", "n", {copy("get" + site.suffix, receive(f, peer("j")), slices(site.homes, part("j")))}),
+              each("j", "0", "n", spread)}),
+        when("r > 0", {each("j", "0", "n",
+                            {when("j != r", {copy("last" + site.suffix, receive(f, peer("0")),
+                                                  slices(site.homes, part("j")))})})})};
     return half;
   }
 };

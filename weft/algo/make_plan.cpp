@@ -31,16 +31,22 @@ Joined join(const Half* scatter, const std::vector<Half>& gathers, Step step, Bo
   if (scatter) joined.loop = scatter->head;
   Body joint = {std::move(step)};
   joint.insert(joint.end(), more.begin(), more.end());
-  if (guard) joined.loop.push_back(when(guard, std::move(joint)));
-  else joined.loop.insert(joined.loop.end(), joint.begin(), joint.end());
+  if (guard)
+    joined.loop.push_back(when(guard, std::move(joint)));
+  else
+    joined.loop.insert(joined.loop.end(), joint.begin(), joint.end());
   for (const Half& gather : gathers) joined.loop.insert(joined.loop.end(), gather.tail.begin(), gather.tail.end());
   return joined;
 }
 
 namespace {
 
-bool scatters(Collective c) { return c == Collective::all_reduce || c == Collective::reduce_scatter || c == Collective::reduce; }
-bool gathers(Collective c) { return c == Collective::all_reduce || c == Collective::all_gather || c == Collective::broadcast; }
+bool scatters(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce_scatter || c == Collective::reduce;
+}
+bool gathers(Collective c) {
+  return c == Collective::all_reduce || c == Collective::all_gather || c == Collective::broadcast;
+}
 bool has_root(Collective c) { return c == Collective::broadcast || c == Collective::reduce; }
 
 ScatterSite scatter_site(const PlanRequest& request) {
@@ -150,13 +156,19 @@ Space space(Owner owner, int64_t grain) {
 void check(const Algorithm& algorithm, const PlanRequest& request) {
   if (!algorithm.supports(request.collective)) unsupported(algorithm, request.collective);
   if (request.average && !scatters(request.collective))
-    throw Error(ErrorKind::user, fmt::format("an average in {}, which reduces nothing", name(request.collective)), "ask for it in all_reduce, reduce_scatter or reduce");
+    throw Error(ErrorKind::user, fmt::format("an average in {}, which reduces nothing", name(request.collective)),
+                "ask for it in all_reduce, reduce_scatter or reduce");
   if (request.average && request.reduction != kernel::Reduction::sum)
-    throw Error(ErrorKind::user, fmt::format("the average of a {}", kernel::name(request.reduction)), "an average is a sum divided by the ranks");
+    throw Error(ErrorKind::user, fmt::format("the average of a {}", kernel::name(request.reduction)),
+                "an average is a sum divided by the ranks");
   if (request.channels < 1 || request.slots < 1 || request.slices < 1)
-    throw Error(ErrorKind::user, fmt::format("{} channels, {} slots, {} slices", request.channels, request.slots, request.slices), "each is at least 1");
+    throw Error(ErrorKind::user,
+                fmt::format("{} channels, {} slots, {} slices", request.channels, request.slots, request.slices),
+                "each is at least 1");
   if (request.slices >= request.slots && !algorithm.needs_mapped())
-    throw Error(ErrorKind::user, fmt::format("{} slices and {} slots", request.slices, request.slots), "a link needs more slots than a chunk has slices, or all ranks hold a message that they cannot pass on (V8)");
+    throw Error(
+        ErrorKind::user, fmt::format("{} slices and {} slots", request.slices, request.slots),
+        "a link needs more slots than a chunk has slices, or all ranks hold a message that they cannot pass on (V8)");
   if (has_root(request.collective) && request.root < 0)
     throw Error(ErrorKind::user, fmt::format("root {}", request.root), "a root is a rank, from 0");
 }
@@ -164,7 +176,8 @@ void check(const Algorithm& algorithm, const PlanRequest& request) {
 Step joint(const PlanRequest& request, const std::vector<Half>& spreading) {
   Step step;
   step.label = scatters(request.collective) ? "fin" : "own";
-  if (!scatters(request.collective)) step.others = {slice("x", part(request.collective == Collective::all_gather ? "r" : "0"))};
+  if (!scatters(request.collective))
+    step.others = {slice("x", part(request.collective == Collective::all_gather ? "r" : "0"))};
   if (request.average) step.kernel.name = "avg";
   if (request.collective == Collective::reduce_scatter) step.targets = {slice("y", part("r"))};
   if (request.collective == Collective::reduce) step.targets = {slice("y", part("0"))};

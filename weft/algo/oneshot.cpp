@@ -65,7 +65,8 @@ class Mesh : public Everyone {
     const Id& f = site.family;
     const Parts all = whole(site.all);
     half.families = {family(site)};
-    half.head = {copy("feed" + site.suffix, slice(site.buffer, all), {send(f, peers("0", "r")), send(f, peers("r+1", "n"))})};
+    half.head = {
+        copy("feed" + site.suffix, slice(site.buffer, all), {send(f, peers("0", "r")), send(f, peers("r+1", "n"))})};
     half.joint.reduced = {receive(f, peers("0", "r")), slice(site.buffer, all), receive(f, peers("r+1", "n"))};
     return half;
   }

@@ -18,14 +18,17 @@ class Pairwise : public Algorithm {
   Round round() const override { return Round::once; }
   bool needs_mapped() const override { return false; }
   bool supports(Collective) const override { return true; }
-  Owner owner(Collective c) const override { return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part; }
+  Owner owner(Collective c) const override {
+    return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part;
+  }
 
   Half scatter(const ScatterSite& site) const override {
     if (site.collective == Collective::reduce) return star_reduce(site, site.root);
     Half half;
     const Id& f = site.family;
     half.families = {family(site)};
-    half.head = {each("j", "1", "n", {copy("feed" + site.suffix, slice(site.buffer, part("r+j")), {send(f, peer("r+j"))})})};
+    half.head = {
+        each("j", "1", "n", {copy("feed" + site.suffix, slice(site.buffer, part("r+j")), {send(f, peer("r+j"))})})};
     half.joint.label = site.joint;
     half.joint.reduction = site.reduction;
     half.joint.reduced = {receive(f, peers("0", "r")), slice(site.buffer, part("r")), receive(f, peers("r+1", "n"))};
@@ -38,8 +41,10 @@ class Pairwise : public Algorithm {
     const Id& f = site.family;
     half.families = {family(site)};
     half.joint.label = site.joint;
-    half.joint.targets = slices(site.homes, part("r")) + std::vector{send(f, peers("0", "r")), send(f, peers("r+1", "n"))};
-    half.tail = {each("j", "1", "n", {copy("last" + site.suffix, receive(f, peer("r-j")), slices(site.homes, part("r-j")))})};
+    half.joint.targets =
+        slices(site.homes, part("r")) + std::vector{send(f, peers("0", "r")), send(f, peers("r+1", "n"))};
+    half.tail = {
+        each("j", "1", "n", {copy("last" + site.suffix, receive(f, peer("r-j")), slices(site.homes, part("r-j")))})};
     return half;
   }
 

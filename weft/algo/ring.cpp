@@ -17,7 +17,9 @@ class Ring : public Algorithm {
   Round round() const override { return Round::hops; }
   bool needs_mapped() const override { return false; }
   bool supports(Collective) const override { return true; }
-  Owner owner(Collective c) const override { return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part; }
+  Owner owner(Collective c) const override {
+    return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part;
+  }
 
   Half scatter(const ScatterSite& site) const override {
     if (site.collective == Collective::reduce) return reduce_to_root(site);
@@ -26,8 +28,9 @@ class Ring : public Algorithm {
     half.families = {family(site)};
     half.lets = neighbours();
     half.head = {copy("feed" + site.suffix, slice(site.buffer, part("r-1")), {send(f, peer("next"))}),
-                 each("j", "2", "n", {reduce("red" + site.suffix, site.reduction, {receive(f, peer("prev")), slice(site.buffer, part("r-j"))},
-                                             {send(f, peer("next"))})})};
+                 each("j", "2", "n",
+                      {reduce("red" + site.suffix, site.reduction,
+                              {receive(f, peer("prev")), slice(site.buffer, part("r-j"))}, {send(f, peer("next"))})})};
     half.joint.label = site.joint;
     half.joint.reduction = site.reduction;
     half.joint.reduced = {receive(f, peer("prev")), slice(site.buffer, part("r"))};
@@ -42,7 +45,9 @@ class Ring : public Algorithm {
     half.lets = neighbours();
     half.joint.label = site.joint;
     half.joint.targets = slices(site.homes, part("r")) + std::vector{send(f, peer("next"))};
-    half.tail = {each("j", "1", "n-1", {copy("fwd" + site.suffix, receive(f, peer("prev")), slices(site.homes, part("r-j")) + std::vector{send(f, peer("next"))})}),
+    half.tail = {each("j", "1", "n-1",
+                      {copy("fwd" + site.suffix, receive(f, peer("prev")),
+                            slices(site.homes, part("r-j")) + std::vector{send(f, peer("next"))})}),
                  copy("last" + site.suffix, receive(f, peer("prev")), slices(site.homes, part("r+1")))};
     return half;
   }
@@ -65,13 +70,16 @@ class Ring : public Algorithm {
     const Id& f = site.family;
     const Parts all = whole(site.all);
     const Id from = "reduce_from" + site.suffix;
-    const Expr begins = same(number("r"), expr::binary(expr::Op::mod, expr::binary(expr::Op::add, site.root, expr::integer(1)), expr::name("n")));
+    const Expr begins =
+        same(number("r"),
+             expr::binary(expr::Op::mod, expr::binary(expr::Op::add, site.root, expr::integer(1)), expr::name("n")));
     half.owner = Owner::root;
     half.guard = same(number("r"), site.root);
     half.families = {family(site)};
     half.lets = {{from, expr::call("sel", {begins, expr::name("none"), number("(r+n-1) % n")})}};
     const std::vector<Operand> sources = {receive(f, peer(from)), slice(site.buffer, all)};
-    half.head = {when(other(number("r"), site.root), {reduce("red" + site.suffix, site.reduction, sources, {send(f, peer("r+1"))})})};
+    half.head = {when(other(number("r"), site.root),
+                      {reduce("red" + site.suffix, site.reduction, sources, {send(f, peer("r+1"))})})};
     half.joint.label = site.joint;
     half.joint.reduction = site.reduction;
     half.joint.reduced = sources;

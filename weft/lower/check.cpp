@@ -14,9 +14,11 @@ void check_spaces(const Work& work) {
     const int loop = loop_space(work, *v.op);
     for (const ir::Name& arg : v.op->args) {
       const Value& a = work.value(arg);
-      WEFT_CHECK(a.grade != Grade::big || loop < 0 || a.space == loop, "{} reads {} in a loop over another space", v.name, arg);
+      WEFT_CHECK(a.grade != Grade::big || loop < 0 || a.space == loop, "{} reads {} in a loop over another space",
+                 v.name, arg);
       if (a.grade == Grade::segment || a.grade == Grade::coarse)
-        WEFT_CHECK(loop < 0 || work.spaces[static_cast<size_t>(a.space)].of == loop, "{} meets {}, which is derived of another space", v.name, arg);
+        WEFT_CHECK(loop < 0 || work.spaces[static_cast<size_t>(a.space)].of == loop,
+                   "{} meets {}, which is derived of another space", v.name, arg);
     }
   }
 }
@@ -30,17 +32,20 @@ void check_phases(const Work& work) {
       const Value& a = work.value(arg);
       if (!a.op || a.unit != v.unit) continue;
       WEFT_CHECK(a.phase <= v.phase, "{} is in phase {} and reads {} of phase {}", v.name, v.phase, arg, a.phase);
-      WEFT_CHECK(loop < 0 || a.grade == Grade::big || a.phase < v.phase, "{} reads {} before it is finished", v.name, arg);
+      WEFT_CHECK(loop < 0 || a.grade == Grade::big || a.phase < v.phase, "{} reads {} before it is finished", v.name,
+                 arg);
     }
   }
 }
 
 void check_places(const Work& work) {
   std::set<plan::Id> names;
-  for (const plan::Buffer& buffer : work.out.plan.buffers) WEFT_CHECK(names.insert(buffer.name).second, "two buffers {}", buffer.name);
+  for (const plan::Buffer& buffer : work.out.plan.buffers)
+    WEFT_CHECK(names.insert(buffer.name).second, "two buffers {}", buffer.name);
   WEFT_CHECK(work.out.plan.buffers.size() == work.out.buffers.size(), "buffers without a recipe");
   for (const Value& v : work.values)
-    for (const Home& home : v.homes) WEFT_CHECK(names.count(home.buffer), "{} lives in {}, which is no buffer", v.name, home.buffer);
+    for (const Home& home : v.homes)
+      WEFT_CHECK(names.count(home.buffer), "{} lives in {}, which is no buffer", v.name, home.buffer);
   for (const ir::Update& update : work.program->updates) {
     const Value& v = work.value(update.value);
     int written = 0;
@@ -56,7 +61,8 @@ void check_plan(const Work& work) {
   for (const kernel::Kernel& kernel : plan.kernels) kernel::check(kernel);
   const std::string text = plan::print(plan);
   WEFT_CHECK(plan::print(plan::parse(text)) == text, "the plan does not read back from its text");
-  WEFT_CHECK(work.out.spaces.size() == plan.spaces.size() && work.out.buffers.size() == plan.buffers.size(), "recipes do not fit the plan");
+  WEFT_CHECK(work.out.spaces.size() == plan.spaces.size() && work.out.buffers.size() == plan.buffers.size(),
+             "recipes do not fit the plan");
 }
 
 std::string identity(const schedule::LaunchConfig& line) {

@@ -1,9 +1,9 @@
 // Passes 5 to 7, the frame: units in order, groups of a unit by phase and loop, copies into states at the end, and what
 // all steps share: operands, awaits, labels, channel 0.
 //
-// Sequences share lane `main`: the same channel handles the same share of a value in every loop, so lane order is all the
-// order they need. Channels meet only where something is done once: matmuls, folds' totals, small values. Those run under
-// `when c == 0`, and whoever reads what another channel made awaits its step.
+// Sequences share lane `main`: the same channel handles the same share of a value in every loop, so lane order is all
+// the order they need. Channels meet only where something is done once: matmuls, folds' totals, small values. Those run
+// under `when c == 0`, and whoever reads what another channel made awaits its step.
 #include "weft/lower/emit.h"
 
 #include <algorithm>
@@ -46,49 +46,68 @@ Group Emitter::group(int unit, int phase, int space) const {
   for (const ir::Op* op : work_.units[static_cast<size_t>(unit)].ops) {
     if (work_.value(op->name).phase != phase || loop_space(work_, *op) != space) continue;
     const Site s = site(work_, *op);
-    if (!first && !(s == group.site)) unsupported(*op, "works on other parts than the rest of its group", "fuse what works on one cut");
+    if (!first && !(s == group.site))
+      unsupported(*op, "works on other parts than the rest of its group", "fuse what works on one cut");
     group.site = s;
     first = false;
-    if (is_map(*op)) group.maps.push_back(op);
-    else if (is_fold(*op)) group.folds.push_back(op);
-    else if (is_gather(*op)) group.gathers.push_back(op);
-    else if (!group.head) group.head = op;
-    else unsupported(*op, fmt::format("{} and it would start one loop", group.head->name), "make a group around each");
+    if (is_map(*op))
+      group.maps.push_back(op);
+    else if (is_fold(*op))
+      group.folds.push_back(op);
+    else if (is_gather(*op))
+      group.gathers.push_back(op);
+    else if (!group.head)
+      group.head = op;
+    else
+      unsupported(*op, fmt::format("{} and it would start one loop", group.head->name), "make a group around each");
   }
   return group;
 }
 
 // States whose old content was read until the end. A state is overwritten only when nobody still copies from it.
 void Emitter::copies() {
-  struct Copy { ir::Name value; Id state; };
+  struct Copy {
+    ir::Name value;
+    Id state;
+  };
   std::vector<Copy> left;
   for (const Value& v : work_.values)
     for (const Id& state : v.copies) left.push_back({v.name, state});
   while (!left.empty()) {
     const auto free = std::find_if(left.begin(), left.end(), [&](const Copy& copy) {
-      return std::none_of(left.begin(), left.end(), [&](const Copy& other) { return &other != &copy && work_.value(other.value).homes[0].buffer == copy.state; });
+      return std::none_of(left.begin(), left.end(), [&](const Copy& other) {
+        return &other != &copy && work_.value(other.value).homes[0].buffer == copy.state;
+      });
     });
-    if (free == left.end()) unsupported(left[0].value, "states that take each other's content", "update them from named copies: x = m * 1");
+    if (free == left.end())
+      unsupported(left[0].value, "states that take each other's content", "update them from named copies: x = m * 1");
     const Value& v = work_.value(free->value);
     const Site where = std::holds_alternative<ir::Sliced>(v.type->layout) ? Site{Site::Kind::part, ""} : Site{};
     Site s = where;
     if (const auto* root = std::get_if<ir::Root>(&v.type->layout)) s = {Site::Kind::root, root->rank};
     const Id text = label("copy");
     const bool big = v.grade == Grade::big;
-    Step step = algo::copy(text, read(v.name, s, big ? v.space : -1), {algo::slice(free->state, big ? parts(v.space, s) : algo::part("0"))});
+    Step step = algo::copy(text, read(v.name, s, big ? v.space : -1),
+                           {algo::slice(free->state, big ? parts(v.space, s) : algo::part("0"))});
     add_await(step.after, v.name, big);
     Item item = step;
     if (s.kind == Site::Kind::root) item = algo::when(at_root(s), {step});
-    if (big) add(Loop{{work_.out.plan.spaces[static_cast<size_t>(v.space)].name}, 1, {item}});
-    else add_once(item);
+    if (big)
+      add(Loop{{work_.out.plan.spaces[static_cast<size_t>(v.space)].name}, 1, {item}});
+    else
+      add_once(item);
     left.erase(free);
   }
 }
 
 // ---- shared
-Parts Emitter::all(int space) const { return work_.spaces[static_cast<size_t>(space)].in_parts ? algo::parts("0", "n") : algo::part("0"); }
+Parts Emitter::all(int space) const {
+  return work_.spaces[static_cast<size_t>(space)].in_parts ? algo::parts("0", "n") : algo::part("0");
+}
 
-Parts Emitter::parts(int space, const Site& site) const { return site.kind == Site::Kind::part ? algo::part("r") : all(space); }
+Parts Emitter::parts(int space, const Site& site) const {
+  return site.kind == Site::Kind::part ? algo::part("r") : all(space);
+}
 
 // A replicated value is read in its part where the step works on parts: the choice cannot be forgotten.
 Operand Emitter::read(const ir::Name& name, const Site& site, int loop) {
@@ -103,7 +122,8 @@ Operand Emitter::read(const ir::Name& name, const Site& site, int loop) {
 std::vector<Operand> Emitter::homes(const ir::Name& name, const Site& site) {
   const Value& v = work_.value(name);
   std::vector<Operand> operands;
-  for (const Home& home : v.homes) operands.push_back(algo::slice(home.buffer, v.grade == Grade::big ? parts(v.space, site) : home.parts));
+  for (const Home& home : v.homes)
+    operands.push_back(algo::slice(home.buffer, v.grade == Grade::big ? parts(v.space, site) : home.parts));
   return operands;
 }
 
@@ -115,8 +135,10 @@ void Emitter::add_await(std::vector<Await>& awaits, const ir::Name& name, bool i
   if (work_.channels == 1 || v.made_by.empty() || in_loop != v.by_channel_zero) return;
   Await await = algo::after(v.made_by);
   await.lane = "main";
-  if (!in_loop && !v.made_between_loops) await.all_channels = true;
-  else await.channel = expr::integer(0);
+  if (!in_loop && !v.made_between_loops)
+    await.all_channels = true;
+  else
+    await.channel = expr::integer(0);
   if (in_loop || await.all_channels) return algo::add_new(awaits, std::vector{await});
   // A step between loops is in one block with this one, so channel 0 must not wait for itself.
   for (int c = 1; c < work_.channels; ++c) {
@@ -151,9 +173,12 @@ void Emitter::touch(const Body& body) {
       for (const auto* list : {&step->reduced, &step->others, &step->targets})
         for (const Operand& operand : *list)
           if (operand.kind == Operand::Kind::slice) touched_.insert(operand.name);
-    } else if (const auto* repeat = std::get_if<For>(&item)) touch(repeat->body);
-    else if (const auto* when = std::get_if<When>(&item)) touch(when->body);
-    else touch(std::get<Loop>(item).body);
+    } else if (const auto* repeat = std::get_if<For>(&item))
+      touch(repeat->body);
+    else if (const auto* when = std::get_if<When>(&item))
+      touch(when->body);
+    else
+      touch(std::get<Loop>(item).body);
   }
 }
 

@@ -7,7 +7,7 @@ namespace weft::lower {
 
 // The statements of one unit and phase that run in one loop.
 struct Group {
-  const ir::Op* head = nullptr;                      // reduce_scatter, reduce or a whole all_reduce
+  const ir::Op* head = nullptr;  // reduce_scatter, reduce or a whole all_reduce
   std::vector<const ir::Op*> maps, gathers, folds;
   int unit = 0, space = 0;
   Site site;
@@ -25,21 +25,25 @@ class Emitter {
   void copies();
 
   // ---- emit_loop.cpp
-  struct Target { plan::Operand operand; ir::Name value; };
-  struct Main {                                      // the step where collectives and computations meet
+  struct Target {
+    plan::Operand operand;
+    ir::Name value;
+  };
+  struct Main {  // the step where collectives and computations meet
     plan::Step step;
     std::optional<algo::Half> scatter;
     std::vector<algo::Half> gathers;
     std::vector<Target> targets;
-    std::vector<ir::Name> sources;                   // beside the reduced value
-    std::vector<plan::Id> homes;                     // that peers write
+    std::vector<ir::Name> sources;  // beside the reduced value
+    std::vector<plan::Id> homes;    // that peers write
   };
   void loop(const Group& group);
   Main main_step(const Group& group);
   void add_scatter(Main& main, const Group& group, const plan::Id& handshake);
   void await_contribution(algo::Half& half, const Value& contribution, bool mapped);
   void add_gathers(Main& main, const Group& group, const plan::Id& handshake);
-  void add_gather(Main& main, const Group& group, const ir::Op& gather, const ir::Name& value, const plan::Id& handshake);
+  void add_gather(Main& main, const Group& group, const ir::Op& gather, const ir::Name& value,
+                  const plan::Id& handshake);
   void add_sources(Main& main, const Group& group);
   void add_kernel(Main& main, const Group& group);
   plan::Id earlier_handshake(const Group& group) const;
@@ -49,8 +53,16 @@ class Emitter {
   plan::Id family_name(const std::string& base, plan::Protocol protocol, int slots, const std::string& dtype);
 
   // ---- emit_small.cpp
-  struct Fold { const ir::Op* op; plan::Id buffer, label; int64_t partial = 0, local = -1; };     // first parts
-  struct Bundle { plan::Id buffer; std::vector<const ir::Op*> reduces; int64_t local = 0, total = 0; };
+  struct Fold {
+    const ir::Op* op;
+    plan::Id buffer, label;
+    int64_t partial = 0, local = -1;
+  };  // first parts
+  struct Bundle {
+    plan::Id buffer;
+    std::vector<const ir::Op*> reduces;
+    int64_t local = 0, total = 0;
+  };
   void prepare_folds(const Group& group);
   void zero(const Fold& fold, const ir::Op& op);
   void smalls(int unit, int phase);
@@ -74,8 +86,8 @@ class Emitter {
   plan::Expr at_root(const Site& site) const;
   void add_await(std::vector<plan::Await>& awaits, const ir::Name& value, bool in_loop) const;
   plan::Id label(const std::string& base);
-  void add(plan::Item item);                         // every channel
-  void add_once(plan::Item item);                    // channel 0
+  void add(plan::Item item);       // every channel
+  void add_once(plan::Item item);  // channel 0
   void flush();
   void touch(const plan::Body& body);
 
@@ -84,10 +96,10 @@ class Emitter {
   std::vector<plan::Lane> lanes_;
   std::map<std::string, int> labels_;
   int collectives_ = 0;
-  std::map<plan::Id, std::string> carries_;          // family -> dtype: one type on one link
-  std::set<plan::Id> touched_;                       // buffers that a step of this launch has accessed
-  plan::Id handshake_;                               // the last `ready`
-  plan::Body pending_done_;                          // `done` of a reducing half, which only the end of the launch needs
+  std::map<plan::Id, std::string> carries_;  // family -> dtype: one type on one link
+  std::set<plan::Id> touched_;               // buffers that a step of this launch has accessed
+  plan::Id handshake_;                       // the last `ready`
+  plan::Body pending_done_;                  // `done` of a reducing half, which only the end of the launch needs
   std::vector<Fold> folds_;
   std::vector<Bundle> bundles_;
 };

@@ -1,8 +1,8 @@
 // Pass 5: one loop. Collectives take their text from the registry; computations stand at the joint.
 //
 // A group is at most one reducing half, its maps as one kernel, its folds as steps right behind, and a spreading half
-// for every gather. `sum(contributions), other operands -> kernel -> homes, what the gathers send`: the kernel's outputs
-// follow the targets as written. avg is a division at the joint.
+// for every gather. `sum(contributions), other operands -> kernel -> homes, what the gathers send`: the kernel's
+// outputs follow the targets as written. avg is a division at the joint.
 #include <algorithm>
 
 #include "weft/lower/emit.h"
@@ -66,7 +66,8 @@ Id Emitter::earlier_handshake(const Group& group) const {
     return std::none_of(homes.begin(), homes.end(), [&](const Home& home) { return touched_.count(home.buffer) > 0; });
   };
   if (group.head && is_op(*group.head, "all_reduce") && !fresh(group.head->name)) return "";
-  const bool all_fresh = std::all_of(group.gathers.begin(), group.gathers.end(), [&](const ir::Op* op) { return fresh(op->name); });
+  const bool all_fresh =
+      std::all_of(group.gathers.begin(), group.gathers.end(), [&](const ir::Op* op) { return fresh(op->name); });
   return all_fresh ? handshake_ : "";
 }
 
@@ -74,8 +75,10 @@ void Emitter::add_scatter(Main& main, const Group& group, const Id& handshake) {
   const ir::Op& op = *group.head;
   const Choice& choice = work_.choices[static_cast<size_t>(group.unit)];
   const Value& contribution = work_.value(op.args[0]);
-  if (std::holds_alternative<ir::Root>(contribution.type->layout) || std::holds_alternative<ir::Sliced>(contribution.type->layout))
-    unsupported(op, fmt::format("{} is {}", op.args[0], ir::print(contribution.type->layout)), "reduce what every rank has");
+  if (std::holds_alternative<ir::Root>(contribution.type->layout) ||
+      std::holds_alternative<ir::Sliced>(contribution.type->layout))
+    unsupported(op, fmt::format("{} is {}", op.args[0], ir::print(contribution.type->layout)),
+                "reduce what every rank has");
   algo::ScatterSite site;
   site.collective = scatter_collective(op);
   site.buffer = contribution.homes[0].buffer;
@@ -97,10 +100,14 @@ namespace {
 
 void add_to_steps(Body& body, const std::vector<Await>& awaits) {
   for (Item& item : body) {
-    if (auto* step = std::get_if<Step>(&item)) algo::add_new(step->after, awaits);
-    else if (auto* repeat = std::get_if<For>(&item)) add_to_steps(repeat->body, awaits);
-    else if (auto* when = std::get_if<When>(&item)) add_to_steps(when->body, awaits);
-    else add_to_steps(std::get<Loop>(item).body, awaits);
+    if (auto* step = std::get_if<Step>(&item))
+      algo::add_new(step->after, awaits);
+    else if (auto* repeat = std::get_if<For>(&item))
+      add_to_steps(repeat->body, awaits);
+    else if (auto* when = std::get_if<When>(&item))
+      add_to_steps(when->body, awaits);
+    else
+      add_to_steps(std::get<Loop>(item).body, awaits);
   }
 }
 
@@ -112,8 +119,10 @@ void Emitter::await_contribution(algo::Half& half, const Value& contribution, bo
   std::vector<Await> awaits;
   add_await(awaits, contribution.name, true);
   if (awaits.empty()) return;
-  if (mapped) awaits[0].peers = algo::everyone();
-  else add_to_steps(half.head, awaits);
+  if (mapped)
+    awaits[0].peers = algo::everyone();
+  else
+    add_to_steps(half.head, awaits);
   algo::add_new(half.joint.after, awaits);
 }
 
@@ -136,13 +145,16 @@ void Emitter::add_gather(Main& main, const Group& group, const ir::Op& op, const
   site.root = root_of(group.site);
   site.protocol = choice.protocol;
   // Halves over mapped memory share one handshake, so they have one suffix; others have links and labels of their own.
-  const bool shares = algorithm.needs_mapped() && site.collective != algo::Collective::broadcast && (main.scatter || !main.gathers.empty());
+  const bool shares = algorithm.needs_mapped() && site.collective != algo::Collective::broadcast &&
+                      (main.scatter || !main.gathers.empty());
   const bool joined = main.scatter && main.gathers.empty();
   site.suffix = suffix(shares || joined ? collectives_ : ++collectives_);
   const std::string dtype(weft::name(work_.types.at(op.name).dtype));
   const Id own = main.gathers.empty() ? algo::own_gather_family(algorithm) : "ag";
-  if (own == "down" || (own == "ag" && !main.gathers.empty())) site.family = algorithm.needs_mapped() ? "" : work_.fresh(own);
-  else if (!algorithm.needs_mapped()) site.family = family_name(own.empty() ? "main" : own, choice.protocol, site.slots, dtype);
+  if (own == "down" || (own == "ag" && !main.gathers.empty()))
+    site.family = algorithm.needs_mapped() ? "" : work_.fresh(own);
+  else if (!algorithm.needs_mapped())
+    site.family = family_name(own.empty() ? "main" : own, choice.protocol, site.slots, dtype);
   main.gathers.push_back(algorithm.gather(site));
   main.homes.insert(main.homes.end(), site.homes.begin(), site.homes.end());
   for (const Operand& target : main.gathers.back().joint.targets) main.targets.push_back({target, value});
@@ -160,7 +172,8 @@ Id Emitter::family_name(const std::string& base, Protocol protocol, int slots, c
       carries_[name] = dtype;
     }
     const Family& family = work_.out.plan.families[static_cast<size_t>(find_family(work_.out.plan, name))];
-    if (family.protocol == protocol && family.slots == slots && carries_[name] == dtype) return name == "main" ? "" : name;
+    if (family.protocol == protocol && family.slots == slots && carries_[name] == dtype)
+      return name == "main" ? "" : name;
   }
 }
 
@@ -169,7 +182,8 @@ void Emitter::add_sources(Main& main, const Group& group) {
   if (group.head) made.push_back(group.head->name);
   for (const ir::Op* op : group.maps) made.push_back(op->name);
   const auto take = [&](const ir::Name& name) {
-    if (std::count(made.begin(), made.end(), name) || std::count(main.sources.begin(), main.sources.end(), name)) return;
+    if (std::count(made.begin(), made.end(), name) || std::count(main.sources.begin(), main.sources.end(), name))
+      return;
     main.sources.push_back(name);
     main.step.others.push_back(read(name, group.site, group.space));
     add_await(main.step.after, name, true);
@@ -187,7 +201,7 @@ void Emitter::add_kernel(Main& main, const Group& group) {
   }
   WEFT_CHECK(!outputs.empty(), "the step {} makes nothing that anybody reads", main.step.label);
   const bool average = group.head && *group.head->attrs.reduce == ir::ReduceOp::avg;
-  if (!average && group.maps.empty() && main.sources.size() + (group.head ? 1 : 0) == 1) return;       // a copy
+  if (!average && group.maps.empty() && main.sources.size() + (group.head ? 1 : 0) == 1) return;  // a copy
   KernelMaker kernel(work_, work_.id(group.maps.empty() ? main.targets[0].value : group.maps[0]->name));
   if (group.head) kernel.input(work_.id(group.head->name));
   for (const ir::Name& source : main.sources) kernel.input(work_.id(source));
@@ -241,11 +255,14 @@ void Emitter::emit_loop(const Group& group, Main main, Body folds) {
   // What a reducing half waits for behind the loop is only that its contribution is free again: the end of the launch
   // needs it, or nobody, if a later handshake comes.
   const Value* contribution = group.head ? &work_.value(group.head->args[0]) : nullptr;
-  const bool only_reduces = main.gathers.empty() || work_.choices[static_cast<size_t>(group.unit)].algorithm->owner(algo::Collective::all_reduce) == algo::Owner::everyone;
+  const bool only_reduces = main.gathers.empty() || work_.choices[static_cast<size_t>(group.unit)].algorithm->owner(
+                                                        algo::Collective::all_reduce) == algo::Owner::everyone;
   const bool mapped = work_.choices[static_cast<size_t>(group.unit)].algorithm->needs_mapped();
   if (mapped && !joined.behind.empty() && std::holds_alternative<Step>(joined.behind[0])) pending_done_.clear();
-  if (only_reduces && contribution && !(contribution->decl && contribution->decl->state)) pending_done_ = joined.behind;
-  else for (const Item& item : joined.behind) add(item);
+  if (only_reduces && contribution && !(contribution->decl && contribution->decl->state))
+    pending_done_ = joined.behind;
+  else
+    for (const Item& item : joined.behind) add(item);
 }
 
 // The step behind which all of a value's homes are written: for gathers the one behind the loop, if there is one.
@@ -259,7 +276,9 @@ void Emitter::note_made(const Group& group, const Main& main, const algo::Joined
     work_.value(op.name).made_between_loops = complete != main.step.label;
   };
   for (const ir::Op* op : group.gathers) made_behind(*op);
-  if (group.head) is_op(*group.head, "all_reduce") ? made_behind(*group.head) : void(work_.value(group.head->name).made_by = main.step.label);
+  if (group.head)
+    is_op(*group.head, "all_reduce") ? made_behind(*group.head)
+                                     : void(work_.value(group.head->name).made_by = main.step.label);
 }
 
 }  // namespace weft::lower

@@ -8,7 +8,9 @@ using namespace plan;
 
 namespace {
 
-expr::Expr text(const std::string& program_expression) { return expr::parse(program_expression, expr::Syntax::program); }
+expr::Expr text(const std::string& program_expression) {
+  return expr::parse(program_expression, expr::Syntax::program);
+}
 
 // The extent of dimension d as this rank holds it; slices follow [r*N/n, (r+1)*N/n).
 expr::Expr extent(const ir::Type& type, size_t d) {
@@ -31,7 +33,8 @@ void Emitter::matmul(const ir::Op& op) {
   for (const size_t operand : {size_t{0}, size_t{1}})
     for (const int factor : factors.operand[operand])
       if (cut >= 0 && factor == cut && cut_factor(operand) != cut)
-        unsupported(op, fmt::format("reads a part of {}, which every rank holds whole", op.args[operand]), "declare that operand sliced along the same dimension");
+        unsupported(op, fmt::format("reads a part of {}, which every rank holds whole", op.args[operand]),
+                    "declare that operand sliced along the same dimension");
   const Site s = site(work_, op);
   KernelMaker kernel(work_, work_.id(op.name));
   for (const ir::Name& arg : op.args) kernel.input(work_.id(arg));
@@ -55,8 +58,10 @@ void Emitter::matmul(const ir::Op& op) {
   step.kernel = kernel.finish({work_.id(op.name)});
   const bool sliced = std::holds_alternative<ir::Sliced>(work_.types.at(op.name).layout);
   step.targets = homes(op.name, sliced ? Site{Site::Kind::part, ""} : Site{});
-  if (s.kind == Site::Kind::root) add_once(algo::when(at_root(s), {step}));
-  else add_once(step);
+  if (s.kind == Site::Kind::root)
+    add_once(algo::when(at_root(s), {step}));
+  else
+    add_once(step);
   work_.matmul_scalars[op.name] = step.kernel.scalars;
   made_here(op.name, step.label);
 }

@@ -21,12 +21,16 @@ std::string count(int64_t k) { return std::to_string(k); }
 double identity(const ir::Op& op, Dtype accumulator) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   switch (fold_reduction(op)) {
-    case kernel::Reduction::prod: return 1;
-    case kernel::Reduction::min: return infinity;
+    case kernel::Reduction::prod:
+      return 1;
+    case kernel::Reduction::min:
+      return infinity;
     case kernel::Reduction::max:
-      if (!is_float(accumulator) && !is_signed(accumulator)) unsupported(op, "amax of unsigned integers", "cast first: amax(i64(x))");
+      if (!is_float(accumulator) && !is_signed(accumulator))
+        unsupported(op, "amax of unsigned integers", "cast first: amax(i64(x))");
       return -infinity;
-    default: return 0;
+    default:
+      return 0;
   }
 }
 
@@ -44,12 +48,12 @@ void Emitter::prepare_folds(const Group& group) {
     std::vector<const ir::Op*> members, others;
     for (const ir::Op* op : left) {
       const Value& w = work_.value(op->name);
-      const bool alike = w.space == v.space && fold_reduction(*op) == fold_reduction(first) && kernel::accumulator_dtype(w.type->dtype) == accumulator &&
-                         w.homes.empty() == v.homes.empty();
+      const bool alike = w.space == v.space && fold_reduction(*op) == fold_reduction(first) &&
+                         kernel::accumulator_dtype(w.type->dtype) == accumulator && w.homes.empty() == v.homes.empty();
       (alike ? members : others).push_back(op);
     }
     const int64_t folds = static_cast<int64_t>(members.size());
-    const bool bundled = v.homes.empty();            // finished in this phase
+    const bool bundled = v.homes.empty();  // finished in this phase
     Buffer buffer;
     buffer.name = work_.fresh("q");
     buffer.space = work_.out.plan.spaces[static_cast<size_t>(v.space)].name;
@@ -60,7 +64,8 @@ void Emitter::prepare_folds(const Group& group) {
     needed = std::max(needed, folds * channels + (bundled ? 2 * folds : 0));
     Bundle bundle{buffer.name, {}, folds * channels, folds * channels + folds};
     for (int64_t f = 0; f < folds; ++f) {
-      Fold fold{members[static_cast<size_t>(f)], buffer.name, label("fold"), f * channels, bundled ? folds * channels + f : -1};
+      Fold fold{members[static_cast<size_t>(f)], buffer.name, label("fold"), f * channels,
+                bundled ? folds * channels + f : -1};
       zero(fold, *fold.op);
       if (bundled) {
         work_.value(fold.op->name).homes = {{buffer.name, algo::part(count(fold.local))}};
@@ -76,7 +81,8 @@ void Emitter::prepare_folds(const Group& group) {
 void Emitter::zero(const Fold& fold, const ir::Op& op) {
   const std::string part = fold.partial == 0 ? "c" : fmt::format("{}+c", fold.partial);
   const Dtype accumulator = kernel::accumulator_dtype(work_.value(op.name).type->dtype);
-  add(algo::copy(label("zero"), algo::constant(identity(op, accumulator)), {algo::slice(fold.buffer, algo::part(part))}));
+  add(algo::copy(label("zero"), algo::constant(identity(op, accumulator)),
+                 {algo::slice(fold.buffer, algo::part(part))}));
 }
 
 void Emitter::smalls(int unit, int phase) {
@@ -90,13 +96,21 @@ void Emitter::smalls(int unit, int phase) {
   for (const ir::Op* op : ops) {
     const Value& v = work_.value(op->name);
     if (loop_space(work_, *op) >= 0 || (is_op(*op, "all_reduce") && !v.made_by.empty())) continue;
-    if (is_op(*op, "matmul")) matmul(*op);
-    else if (is_map(*op)) small_map(*op);
-    else if (is_fold(*op)) unsupported(*op, "a fold of small values", "fold the large value itself: sum(x) instead of the sum of sum(x by P)");
-    else if (is_op(*op, "all_reduce")) all_reduce(*op);
-    else if (is_op(*op, "reduce")) small_reduce(*op);
-    else if (is_op(*op, "broadcast")) small_broadcast(*op);
-    else unsupported(*op, fmt::format("{} of a small value", op->def->name), "leave it whole");
+    if (is_op(*op, "matmul"))
+      matmul(*op);
+    else if (is_map(*op))
+      small_map(*op);
+    else if (is_fold(*op))
+      unsupported(*op, "a fold of small values",
+                  "fold the large value itself: sum(x) instead of the sum of sum(x by P)");
+    else if (is_op(*op, "all_reduce"))
+      all_reduce(*op);
+    else if (is_op(*op, "reduce"))
+      small_reduce(*op);
+    else if (is_op(*op, "broadcast"))
+      small_broadcast(*op);
+    else
+      unsupported(*op, fmt::format("{} of a small value", op->def->name), "leave it whole");
   }
 }
 
@@ -109,7 +123,8 @@ void Emitter::made_here(const ir::Name& name, const Id& label) {
 // loc: sum(q[0], q[1]) -> q[2] after main{*}.fold
 void Emitter::join_channels(const Fold& fold) {
   std::vector<Operand> partials;
-  for (int c = 0; c < work_.channels; ++c) partials.push_back(algo::slice(fold.buffer, algo::part(count(fold.partial + c))));
+  for (int c = 0; c < work_.channels; ++c)
+    partials.push_back(algo::slice(fold.buffer, algo::part(count(fold.partial + c))));
   Step step = algo::reduce(label("loc"), fold_reduction(*fold.op), std::move(partials), homes(fold.op->name, {}));
   if (work_.channels > 1) {
     Await await = algo::after(fold.label);
@@ -118,14 +133,17 @@ void Emitter::join_channels(const Fold& fold) {
     step.after = {await};
   }
   const Site s = site(work_, *fold.op);
-  if (s.kind == Site::Kind::root) add_once(algo::when(at_root(s), {step}));
-  else add_once(step);
+  if (s.kind == Site::Kind::root)
+    add_once(algo::when(at_root(s), {step}));
+  else
+    add_once(step);
   made_here(fold.op->name, step.label);
 }
 
 Id Emitter::norm_family(const ir::Op& op, const Operand& source) {
   const bool one = work_.value(op.name).grade == Grade::one;
-  const std::string& dtype = work_.out.plan.buffers[static_cast<size_t>(find_buffer(work_.out.plan, source.name))].dtype;
+  const std::string& dtype =
+      work_.out.plan.buffers[static_cast<size_t>(find_buffer(work_.out.plan, source.name))].dtype;
   return family_name("norm", one ? Protocol::ll : Protocol::simple, 1, dtype);
 }
 
@@ -133,8 +151,11 @@ Id Emitter::norm_family(const ir::Op& op, const Operand& source) {
 void Emitter::exchange(const Operand& source, const ir::Op& op, std::vector<Operand> targets) {
   const Id f = norm_family(op, source);
   const bool average = *op.attrs.reduce == ir::ReduceOp::avg;
-  Step put = algo::copy(label("put"), source, {algo::send(f, algo::peers("0", "r")), algo::send(f, algo::peers("r+1", "n"))});
-  Step total = algo::reduce(label("tot"), reduction(*op.attrs.reduce), {algo::receive(f, algo::peers("0", "r")), source, algo::receive(f, algo::peers("r+1", "n"))}, std::move(targets));
+  Step put =
+      algo::copy(label("put"), source, {algo::send(f, algo::peers("0", "r")), algo::send(f, algo::peers("r+1", "n"))});
+  Step total = algo::reduce(
+      label("tot"), reduction(*op.attrs.reduce),
+      {algo::receive(f, algo::peers("0", "r")), source, algo::receive(f, algo::peers("r+1", "n"))}, std::move(targets));
   if (average) {
     KernelMaker kernel(work_, work_.id(op.name));
     kernel.input(work_.id(op.name));
@@ -147,7 +168,9 @@ void Emitter::exchange(const Operand& source, const ir::Op& op, std::vector<Oper
 
 void Emitter::finish_bundle(const Bundle& bundle) {
   const int64_t folds = static_cast<int64_t>(bundle.reduces.size());
-  const auto run = [&](int64_t first) { return folds == 1 ? algo::part(count(first)) : algo::parts(count(first), count(folds)); };
+  const auto run = [&](int64_t first) {
+    return folds == 1 ? algo::part(count(first)) : algo::parts(count(first), count(folds));
+  };
   const ir::Op& first = *bundle.reduces[0];
   if (folds == 1) {
     exchange(algo::slice(bundle.buffer, run(bundle.local)), first, homes(first.name, {}));
@@ -168,13 +191,18 @@ void Emitter::all_reduce(const ir::Op& op) {
 }
 
 void Emitter::small_reduce(const ir::Op& op) {
-  if (*op.attrs.reduce == ir::ReduceOp::avg) unsupported(op, "the average of a small value at one rank", "all_reduce(avg, ..), or divide by ranks there");
+  if (*op.attrs.reduce == ir::ReduceOp::avg)
+    unsupported(op, "the average of a small value at one rank", "all_reduce(avg, ..), or divide by ranks there");
   const Operand source = read(op.args[0], {}, -1);
   const Id f = norm_family(op, source);
   const Site root{Site::Kind::root, op.attrs.root};
-  add_once(algo::when(algo::other(algo::number("r"), algo::number(root.root)), {algo::copy(label("put"), source, {algo::send(f, algo::peer(root.root))})}));
+  add_once(algo::when(algo::other(algo::number("r"), algo::number(root.root)),
+                      {algo::copy(label("put"), source, {algo::send(f, algo::peer(root.root))})}));
   const Id text = label("tot");
-  add_once(algo::when(at_root(root), {algo::reduce(text, reduction(*op.attrs.reduce), {algo::receive(f, algo::peers("0", "r")), source, algo::receive(f, algo::peers("r+1", "n"))}, homes(op.name, {}))}));
+  add_once(algo::when(at_root(root), {algo::reduce(text, reduction(*op.attrs.reduce),
+                                                   {algo::receive(f, algo::peers("0", "r")), source,
+                                                    algo::receive(f, algo::peers("r+1", "n"))},
+                                                   homes(op.name, {}))}));
   made_here(op.name, text);
 }
 
@@ -187,7 +215,8 @@ void Emitter::small_broadcast(const ir::Op& op) {
   const std::vector<Operand> sends = {algo::send(f, algo::peers("0", "r")), algo::send(f, algo::peers("r+1", "n"))};
   add_once(algo::when(at_root(root), {algo::copy(label("put"), source, algo::operator+(here, sends))}));
   const Id text = label("get");
-  add_once(algo::when(algo::other(algo::number("r"), algo::number(root.root)), {algo::copy(text, algo::receive(f, algo::peer(root.root)), here)}));
+  add_once(algo::when(algo::other(algo::number("r"), algo::number(root.root)),
+                      {algo::copy(text, algo::receive(f, algo::peer(root.root)), here)}));
   made_here(op.name, text);
 }
 
@@ -204,8 +233,10 @@ void Emitter::small_map(const ir::Op& op) {
   step.kernel = kernel.finish({work_.id(op.name)});
   step.targets = homes(op.name, {});
   const Site s = site(work_, op);
-  if (s.kind == Site::Kind::root) add_once(algo::when(at_root(s), {step}));
-  else add_once(step);
+  if (s.kind == Site::Kind::root)
+    add_once(algo::when(at_root(s), {step}));
+  else
+    add_once(step);
   made_here(op.name, step.label);
 }
 

@@ -1,7 +1,8 @@
 // The last passes: what is not needed goes, what is implied is written down.
 //
 // `trim` does not run the verifier: lowering emits no await that lane order implies, keeps one handshake where one
-// serves, and drops families and lets that no step names. plan::trim proves away what is left, where somebody wants that.
+// serves, and drops families and lets that no step names. plan::trim proves away what is left, where somebody wants
+// that.
 #include <algorithm>
 
 #include "weft/lower/work.h"
@@ -18,10 +19,14 @@ void named_families(const Body& body, const Id& lane, std::set<Id>& names) {
     if (const auto* step = std::get_if<Step>(&item)) {
       for (const auto* list : {&step->reduced, &step->others, &step->targets})
         for (const Operand& operand : *list)
-          if (operand.kind == Operand::Kind::send || operand.kind == Operand::Kind::recv) names.insert(operand.name.empty() ? lane : operand.name);
-    } else if (const auto* repeat = std::get_if<For>(&item)) named_families(repeat->body, lane, names);
-    else if (const auto* when = std::get_if<When>(&item)) named_families(when->body, lane, names);
-    else named_families(std::get<Loop>(item).body, lane, names);
+          if (operand.kind == Operand::Kind::send || operand.kind == Operand::Kind::recv)
+            names.insert(operand.name.empty() ? lane : operand.name);
+    } else if (const auto* repeat = std::get_if<For>(&item))
+      named_families(repeat->body, lane, names);
+    else if (const auto* when = std::get_if<When>(&item))
+      named_families(when->body, lane, names);
+    else
+      named_families(std::get<Loop>(item).body, lane, names);
   }
 }
 
@@ -47,7 +52,8 @@ void size_small_spaces(Work& work) {
   for (const Value& v : work.values) {
     if (v.grade == Grade::big || work.spaces[static_cast<size_t>(v.space)].parts == 1) continue;
     const int b = find_buffer(plan, work.id(v.name));
-    if (b >= 0 && !plan.buffers[static_cast<size_t>(b)].own) plan.buffers[static_cast<size_t>(b)].own = expr::integer(0);
+    if (b >= 0 && !plan.buffers[static_cast<size_t>(b)].own)
+      plan.buffers[static_cast<size_t>(b)].own = expr::integer(0);
   }
 }
 

@@ -1,8 +1,8 @@
 // Kernels: the bodies of steps, printed into the plan. Lets are put in place, names become the plan's, program scalars
 // and sizes become launch scalars in the program's order.
-#include <algorithm>
-
 #include "weft/lower/kernels.h"
+
+#include <algorithm>
 
 namespace weft::lower {
 namespace {

@@ -38,7 +38,8 @@ plan::Cut cut_of(const std::vector<int64_t>& shape, int dim) {
     for (const int64_t size : shape) cut.axis *= size;
     return cut;
   }
-  for (int d = 0; d < static_cast<int>(shape.size()); ++d) (d < dim ? cut.outer : d == dim ? cut.axis : cut.inner) *= shape[static_cast<size_t>(d)];
+  for (int d = 0; d < static_cast<int>(shape.size()); ++d)
+    (d < dim ? cut.outer : d == dim ? cut.axis : cut.inner) *= shape[static_cast<size_t>(d)];
   return cut;
 }
 
@@ -72,13 +73,14 @@ expr::ScalarValue scalar(const std::string& name, const ir::Sizes& sizes, int ra
   if (const auto found = sizes.dims.find(name); found != sizes.dims.end()) return whole(found->second);
   if (sizes.tensors.count(name)) return whole(ir::tensors_total(sizes, name));
   if (name == "rank") return whole(rank);
-  if (sizes.scalars.empty()) return {};              // they come with each launch
+  if (sizes.scalars.empty()) return {};  // they come with each launch
   throw Error(ErrorKind::user, fmt::format("no value for {}", name), fmt::format("hand it in: {}=...", name));
 }
 
 }  // namespace
 
-plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int rank, const std::map<ir::Name, plan::Binding>& bindings) {
+plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int rank,
+                             const std::map<ir::Name, plan::Binding>& bindings) {
   plan::LaunchArgs args;
   args.spaces = extents(lowered, sizes);
   for (size_t b = 0; b < lowered.buffers.size(); ++b) {
@@ -89,18 +91,23 @@ plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int
     const auto bound = bindings.find(name);
     if (bound == bindings.end())
       throw Error(ErrorKind::user, fmt::format("nothing is bound to {}", name),
-                  fmt::format("bind memory to {}, {}", name, recipe.state ? "a state" : recipe.input ? "an input" : "an output"));
+                  fmt::format("bind memory to {}, {}", name,
+                              recipe.state   ? "a state"
+                              : recipe.input ? "an input"
+                                             : "an output"));
     args.buffers.back() = bound->second;
   }
   for (const expr::Expr& value : lowered.scalars)
-    args.scalars.push_back(expr::evaluate_scalar(value, [&](const std::string& name) { return scalar(name, sizes, rank); }));
+    args.scalars.push_back(
+        expr::evaluate_scalar(value, [&](const std::string& name) { return scalar(name, sizes, rank); }));
   return args;
 }
 
 namespace {
 
 // A buffer of some depth holds that many chunks of each share of the part.
-int64_t part_elements(const plan::Extents& extents, const plan::Instance& instance, int space, int64_t part, int depth) {
+int64_t part_elements(const plan::Extents& extents, const plan::Instance& instance, int space, int64_t part,
+                      int depth) {
   if (depth == 0) return extents.part_size(space, part);
   int64_t elements = 0;
   for (int c = 0; c < instance.channels(); ++c)

@@ -10,7 +10,8 @@
 
 namespace weft::lower {
 
-Lowered lower(const ir::Program& scheduled, const std::vector<schedule::LaunchConfig>& launches, const LowerOptions& options) {
+Lowered lower(const ir::Program& scheduled, const std::vector<schedule::LaunchConfig>& launches,
+              const LowerOptions& options) {
   const bool verify = env_flag("WEFT_VERIFY");
   Work work(scheduled, launches, options);
 

@@ -1,4 +1,5 @@
-// Program -> Plan. lower.cpp is the story of the compiler, told in order, with the invariant that holds after each pass.
+// Program -> Plan. lower.cpp is the story of the compiler, told in order, with the invariant that holds after each
+// pass.
 //
 // One program, one plan. The plan knows no sizes, so beside it stands the recipe of a launch: which program tensor each
 // buffer is, which shape and cut each space has, how each launch scalar is computed from sizes and program scalars.
@@ -16,38 +17,40 @@
 namespace weft::lower {
 
 struct LowerOptions {
-  int ranks = 2;                                     // only for choosing; the plan holds for all
-  bool mapped = true;                                // user buffers can be mapped by peers: direct algorithms are possible
-  schedule::LaunchConfig fallback;                   // where the schedule says nothing; unset: the chooser
+  int ranks = 2;                    // only for choosing; the plan holds for all
+  bool mapped = true;               // user buffers can be mapped by peers: direct algorithms are possible
+  schedule::LaunchConfig fallback;  // where the schedule says nothing; unset: the chooser
 };
 
 struct SpaceRecipe {
-  ir::Shape shape;                                   // of the whole value
-  int cut = -1;                                      // dimension cut over ranks; -1: whole values only (flat)
-  int of = -1;                                       // derived: index of the space it is derived from
-  std::string tensors;                               // scattered over `tensors P`
+  ir::Shape shape;      // of the whole value
+  int cut = -1;         // dimension cut over ranks; -1: whole values only (flat)
+  int of = -1;          // derived: index of the space it is derived from
+  std::string tensors;  // scattered over `tensors P`
 };
 struct BufferRecipe {
-  ir::Name value;                                    // in, state, out or update value; "" = scratch
+  ir::Name value;  // in, state, out or update value; "" = scratch
   bool input = false, output = false, state = false;
-  ir::Name state_name;                               // state: the state whose memory this is
+  ir::Name state_name;  // state: the state whose memory this is
 };
 struct Lowered {
   plan::Plan plan;
-  std::vector<SpaceRecipe> spaces;                   // per space of the plan
-  std::vector<BufferRecipe> buffers;                 // per buffer of the plan
-  std::vector<expr::Expr> scalars;                   // per launch_scalars(plan): over program scalars, dims, `ranks`
-  std::vector<int64_t> chunk_elements;               // per space, from chunk_bytes; 0: default
+  std::vector<SpaceRecipe> spaces;      // per space of the plan
+  std::vector<BufferRecipe> buffers;    // per buffer of the plan
+  std::vector<expr::Expr> scalars;      // per launch_scalars(plan): over program scalars, dims, `ranks`
+  std::vector<int64_t> chunk_elements;  // per space, from chunk_bytes; 0: default
   bool stream = false;
-  std::string identity;                              // canonical text of program and schedule, for agreement
+  std::string identity;  // canonical text of program and schedule, for agreement
 };
 
 // `scheduled` is the program after replay. Error(unsupported) names the statement that has no lowering.
-Lowered lower(const ir::Program& scheduled, const std::vector<schedule::LaunchConfig>& launches, const LowerOptions& options);
+Lowered lower(const ir::Program& scheduled, const std::vector<schedule::LaunchConfig>& launches,
+              const LowerOptions& options);
 
 // The launch of one rank: extents from sizes; bindings by program name ("m": a state, "g": an input, "w1": an output;
-// an output that is also a state's new value has its own memory under its own name). No bindings at all: every buffer is
-// left unbound, for callers that bind by index. Sizes without scalars: they are 0 here and come with each launch. In `scalars`, `rank` is this rank (sizes of what it has a slice of).
+// an output that is also a state's new value has its own memory under its own name). No bindings at all: every buffer
+// is left unbound, for callers that bind by index. Sizes without scalars: they are 0 here and come with each launch. In
+// `scalars`, `rank` is this rank (sizes of what it has a slice of).
 plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int rank,
                              const std::map<ir::Name, plan::Binding>& bindings);
 // Bytes that each buffer of this rank needs for these sizes (states stored sliced: only the own part).

@@ -27,7 +27,7 @@ bool same_step(const Work& work, const Value& a, const Value& b) {
 // Does somebody read the state's old content when `value` is written, or after?
 bool read_later(Work& work, const ir::Name& state, const Value& value) {
   for (const ir::Update& update : work.program->updates)
-    if (update.value == state) return true;          // copied into another state, at the end
+    if (update.value == state) return true;  // copied into another state, at the end
   for (const Value* reader : work.readers(state))
     if (time_of(work, *reader) >= time_of(work, value) && !same_step(work, *reader, value)) return true;
   return false;
@@ -36,7 +36,8 @@ bool read_later(Work& work, const ir::Name& state, const Value& value) {
 plan::Expr owner(const Work& work, const Value& v) {
   const bool in_parts = work.spaces[static_cast<size_t>(v.space)].in_parts;
   if (std::holds_alternative<ir::Sliced>(v.type->layout)) return algo::number("r");
-  if (const auto* root = std::get_if<ir::Root>(&v.type->layout); root && !in_parts) return algo::number(fmt::format("sel(r == {}, 0, none)", root->rank));
+  if (const auto* root = std::get_if<ir::Root>(&v.type->layout); root && !in_parts)
+    return algo::number(fmt::format("sel(r == {}, 0, none)", root->rank));
   return nullptr;
 }
 
@@ -44,7 +45,8 @@ plan::Id add_buffer(Work& work, const Value& v, plan::Buffer::Role role) {
   plan::Buffer buffer;
   buffer.name = work.id(v.name);
   buffer.space = work.out.plan.spaces[static_cast<size_t>(v.space)].name;
-  const bool pending_fold = v.op && is_fold(*v.op) && v.grade != Grade::big && std::holds_alternative<ir::Partial>(v.type->layout);
+  const bool pending_fold =
+      v.op && is_fold(*v.op) && v.grade != Grade::big && std::holds_alternative<ir::Partial>(v.type->layout);
   buffer.dtype = weft::name(pending_fold ? kernel::accumulator_dtype(v.type->dtype) : v.type->dtype);
   buffer.role = role;
   buffer.repl = v.decl && std::holds_alternative<ir::Replicated>(v.type->layout);
@@ -68,9 +70,11 @@ bool read_elsewhere(Work& work, const Value& v) {
 
 // A pending fold that the same phase finishes lives among the partial folds (emit_small.cpp).
 bool lives_in_bundle(Work& work, const Value& v) {
-  if (!is_fold(*v.op) || loop_space(work, *v.op) < 0 || !std::holds_alternative<ir::Partial>(v.type->layout)) return false;
+  if (!is_fold(*v.op) || loop_space(work, *v.op) < 0 || !std::holds_alternative<ir::Partial>(v.type->layout))
+    return false;
   const std::vector<Value*> readers = work.readers(v.name);
-  return readers.size() == 1 && is_op(*readers[0]->op, "all_reduce") && readers[0]->unit == v.unit && readers[0]->phase == v.phase;
+  return readers.size() == 1 && is_op(*readers[0]->op, "all_reduce") && readers[0]->unit == v.unit &&
+         readers[0]->phase == v.phase;
 }
 
 void place(Work& work, Value& v) {
@@ -78,22 +82,29 @@ void place(Work& work, Value& v) {
   for (const ir::Update& update : work.program->updates) {
     if (update.value != v.name) continue;
     const plan::Id state = work.id(update.state);
-    if (v.op && !read_later(work, update.state, v)) v.homes.push_back({state, zero});
-    else v.copies.push_back(state);
+    if (v.op && !read_later(work, update.state, v))
+      v.homes.push_back({state, zero});
+    else
+      v.copies.push_back(state);
   }
   if (!v.op) return;
   if (ir::is_out(*work.program, v.name)) v.homes.push_back({add_buffer(work, v, plan::Buffer::Role::out), zero});
   const bool needs = v.grade != Grade::big || !v.copies.empty() || read_elsewhere(work, v);
-  if (needs && v.homes.empty() && !lives_in_bundle(work, v)) v.homes.push_back({add_buffer(work, v, plan::Buffer::Role::scratch), zero});
+  if (needs && v.homes.empty() && !lives_in_bundle(work, v))
+    v.homes.push_back({add_buffer(work, v, plan::Buffer::Role::scratch), zero});
 }
 
 }  // namespace
 
 void find_places(Work& work) {
   for (const ir::Out& out : work.program->outs)
-    if (!ir::find_op(*work.program, out.value)) unsupported(out.value, "an input or a state as an output", fmt::format("name what comes out: y = {} * 1", out.value));
+    if (!ir::find_op(*work.program, out.value))
+      unsupported(out.value, "an input or a state as an output",
+                  fmt::format("name what comes out: y = {} * 1", out.value));
   for (Value& v : work.values)
-    if (v.decl) v.homes.push_back({add_buffer(work, v, v.decl->state ? plan::Buffer::Role::state : plan::Buffer::Role::in), algo::part("0")});
+    if (v.decl)
+      v.homes.push_back(
+          {add_buffer(work, v, v.decl->state ? plan::Buffer::Role::state : plan::Buffer::Role::in), algo::part("0")});
   for (Value& v : work.values) place(work, v);
 }
 

@@ -30,7 +30,9 @@ PostTerm reduce(kernel::Reduction reduction, const Id& var, const std::string& h
 }
 
 // Where a term is evaluated: which part, and on which rank where that matters ("" = here).
-struct Place { std::string part, peer; };
+struct Place {
+  std::string part, peer;
+};
 
 class PostMaker {
  public:
@@ -40,7 +42,8 @@ class PostMaker {
     for (size_t s = 0; s < work_.spaces.size(); ++s) {
       std::vector<std::pair<Id, ir::Name>> targets;  // in the order of states, then outputs
       for (const ir::Update& update : work_.program->updates)
-        if (work_.value(update.value).space == static_cast<int>(s)) targets.emplace_back(work_.id(update.state), update.value);
+        if (work_.value(update.value).space == static_cast<int>(s))
+          targets.emplace_back(work_.id(update.state), update.value);
       for (const ir::Out& out : work_.program->outs)
         if (work_.value(out.value).space == static_cast<int>(s)) targets.emplace_back(work_.id(out.value), out.value);
       if (!targets.empty()) post(targets);
@@ -75,7 +78,8 @@ class PostMaker {
   // What a gather gathers: the same value.
   ir::Name source(const ir::Name& name) const {
     const Value& v = work_.value(name);
-    const bool gathers = v.op && is_gather(*v.op) && !std::holds_alternative<ir::Local>(work_.types.at(v.op->args[0]).layout);
+    const bool gathers =
+        v.op && is_gather(*v.op) && !std::holds_alternative<ir::Local>(work_.types.at(v.op->args[0]).layout);
     return gathers ? source(v.op->args[0]) : name;
   }
 
@@ -85,7 +89,8 @@ class PostMaker {
     if (!v.op || std::count(body.known.begin(), body.known.end(), name)) return;
     if (is_map(*v.op))
       for (const ir::Name& arg : v.op->args) reduced_first(body, source(arg), place);
-    else if (v.grade == Grade::big && is_communication(*v.op)) need(body, name, place);
+    else if (v.grade == Grade::big && is_communication(*v.op))
+      need(body, name, place);
   }
 
   void need(Body& body, const ir::Name& name, const Place& place) {
@@ -149,7 +154,7 @@ class PostMaker {
     const ir::Op& op = *v.op;
     if (is_fold(op)) return fold(v, place);
     if (is_op(op, "matmul")) return matmul(op, place);
-    if (is_gather(op)) return whole(op.args[0], {place.part, op.attrs.root});      // a local value of the root
+    if (is_gather(op)) return whole(op.args[0], {place.part, op.attrs.root});  // a local value of the root
     const Id var = variable();
     return reduce(reduction(*op.attrs.reduce), var, "n", whole(op.args[0], {place.part, var}));
   }
@@ -157,7 +162,8 @@ class PostMaker {
   PostTerm declared(const Value& v, const Place& place) {
     const Id buffer = work_.id(v.name);
     const Parts parts = algo::part(v.grade == Grade::big ? place.part : "0");
-    if (!std::holds_alternative<ir::Local>(v.type->layout) || place.peer.empty()) return cell(algo::slice(buffer, parts));
+    if (!std::holds_alternative<ir::Local>(v.type->layout) || place.peer.empty())
+      return cell(algo::slice(buffer, parts));
     return cell(algo::slice_at(buffer, algo::peer(place.peer), parts));
   }
 
@@ -190,13 +196,16 @@ class PostMaker {
     PostTerm term;
     term.kind = PostTerm::Kind::kernel;
     for (const Kernel& kernel : work_.out.plan.kernels)
-      if (kernel.outputs[0] == work_.id(op.name) && kernel::kind(kernel) == kernel::Kind::tile) term.call.name = kernel.name;
+      if (kernel.outputs[0] == work_.id(op.name) && kernel::kind(kernel) == kernel::Kind::tile)
+        term.call.name = kernel.name;
     term.call.scalars = work_.matmul_scalars.at(op.name);
     for (const ir::Name& arg : op.args) {
       const Value& v = work_.value(arg);
       const bool sliced = std::holds_alternative<ir::Sliced>(v.type->layout);
       PostTerm value = whole(arg, {sliced && !place.peer.empty() ? place.peer : place.part, place.peer});
-      if (!sliced && value.kind == PostTerm::Kind::cell) value.cell.parts = work_.spaces[static_cast<size_t>(v.space)].in_parts ? algo::parts("0", "n") : algo::part("0");
+      if (!sliced && value.kind == PostTerm::Kind::cell)
+        value.cell.parts =
+            work_.spaces[static_cast<size_t>(v.space)].in_parts ? algo::parts("0", "n") : algo::part("0");
       term.args.push_back(std::move(value));
     }
     return term;

@@ -14,7 +14,7 @@ namespace {
 
 bool is_one(const ir::Size& size) { return size.name.empty() && size.value == 1; }
 
-ir::Shape stripped(const ir::Shape& shape) {         // leading ones say nothing
+ir::Shape stripped(const ir::Shape& shape) {  // leading ones say nothing
   auto first = std::find_if_not(shape.begin(), shape.end(), is_one);
   return {first, shape.end()};
 }
@@ -50,10 +50,13 @@ class Classes {
 
   void grade(Value& v) const {
     const ir::Shape shape = stripped(v.type->shape);
-    if (shape.empty()) v.grade = Grade::one;
-    else if (shape.size() == 1 && shape[0].per_tensor) v.grade = Grade::segment;
+    if (shape.empty())
+      v.grade = Grade::one;
+    else if (shape.size() == 1 && shape[0].per_tensor)
+      v.grade = Grade::segment;
     else if (std::any_of(shape.begin(), shape.end(), [](const ir::Size& s) { return s.per_tensor; }))
-      unsupported(v.name, fmt::format("a shape of {}", ir::print(v.type->shape)), "one value per tensor has the shape [#P]");
+      unsupported(v.name, fmt::format("a shape of {}", ir::print(v.type->shape)),
+                  "one value per tensor has the shape [#P]");
     if (v.grade != Grade::big && (std::holds_alternative<ir::Sliced>(v.type->layout)))
       unsupported(v.name, "a small value that is cut", "leave it whole: it is one number, or one per tensor");
   }
@@ -66,38 +69,46 @@ class Classes {
       return;
     }
     const ir::Factors factors = op.def->factors(*work_.program, op, work_.types);
-    ir::Shape loop;                                  // of the iteration: factors' sizes
+    ir::Shape loop;  // of the iteration: factors' sizes
     for (const ir::Size& size : factors.size) loop.push_back(size);
     loop = stripped(loop);
-    if (is_fold(op) && !op.attrs.dims.empty()) unsupported(op, "folds over dimensions are not lowered", "fold everything, or per tensor (`by P`)");
+    if (is_fold(op) && !op.attrs.dims.empty())
+      unsupported(op, "folds over dimensions are not lowered", "fold everything, or per tensor (`by P`)");
     size_t leader = is_fold(op) || work_.values[result].grade != Grade::big ? none : result;
     for (const ir::Name& arg : op.args)
-      if (leader == none && work_.values[index(arg)].grade == Grade::big && stripped(work_.types.at(arg).shape) == loop) leader = index(arg);
+      if (leader == none && work_.values[index(arg)].grade == Grade::big && stripped(work_.types.at(arg).shape) == loop)
+        leader = index(arg);
     if (leader == none) return check_coarse_statement(op);
     for (const ir::Name& arg : op.args) {
       const size_t a = index(arg);
       if (work_.values[a].grade != Grade::big) continue;
-      if (stripped(work_.types.at(arg).shape) == loop) join(a, leader);
-      else broadcasts_.push_back({a, leader, &op});
+      if (stripped(work_.types.at(arg).shape) == loop)
+        join(a, leader);
+      else
+        broadcasts_.push_back({a, leader, &op});
     }
     for (const auto& [a, against, by] : broadcasts_) broadcast_against_[a] = against;
   }
 
   void check_coarse_statement(const ir::Op& op) const {
     for (const ir::Name& arg : op.args)
-      if (work_.value(arg).grade == Grade::big) unsupported(op, "no operand has all of its dimensions", "name the product first, then fold it");
-    if (op.args.empty()) unsupported(op, "a value computed of nothing", "make it a let, or write the number where it is used");
+      if (work_.value(arg).grade == Grade::big)
+        unsupported(op, "no operand has all of its dimensions", "name the product first, then fold it");
+    if (op.args.empty())
+      unsupported(op, "a value computed of nothing", "make it a let, or write the number where it is used");
   }
 
   // Everything in the class of a broadcast operand is coarse, so nothing in it may need a loop.
   void mark_coarse(size_t i) {
     const size_t c = find(i);
-    if (find(broadcast_against_[i]) == c) unsupported(work_.values[i].name, "it is broadcast against itself", "give it a name of its own");
+    if (find(broadcast_against_[i]) == c)
+      unsupported(work_.values[i].name, "it is broadcast against itself", "give it a name of its own");
     for (size_t k = 0; k < parent_.size(); ++k) {
       if (find(k) != c) continue;
       const Value& v = work_.values[k];
       const bool cut = std::holds_alternative<ir::Sliced>(v.type->layout);
-      if (cut || (v.op && is_communication(*v.op))) unsupported(v.name, "it is broadcast and also cut or communicated", "keep what is broadcast replicated");
+      if (cut || (v.op && is_communication(*v.op)))
+        unsupported(v.name, "it is broadcast and also cut or communicated", "keep what is broadcast replicated");
       if (broadcast_against_[k] != none && find(broadcast_against_[k]) != find(broadcast_against_[i]))
         unsupported(v.name, "it is broadcast against values of two shapes", "copy it under another name");
       work_.values[k].grade = Grade::coarse;
@@ -110,13 +121,16 @@ class Classes {
     int cut = -1;
     ir::Name by;
     const auto add = [&](int dim, const ir::Name& name) {
-      if (cut >= 0 && cut != dim) unsupported(name, fmt::format("{} and {} are cut along different dimensions and meet", by, name), "cut both along one dimension");
+      if (cut >= 0 && cut != dim)
+        unsupported(name, fmt::format("{} and {} are cut along different dimensions and meet", by, name),
+                    "cut both along one dimension");
       cut = dim, by = name;
     };
     for (size_t k = 0; k < parent_.size(); ++k) {
       const Value& v = work_.values[k];
       const int lead = static_cast<int>(v.type->shape.size() - stripped(v.type->shape).size());
-      if (const auto* sliced = std::get_if<ir::Sliced>(&v.type->layout); sliced && find(k) == c) add(sliced->dim - lead, v.name);
+      if (const auto* sliced = std::get_if<ir::Sliced>(&v.type->layout); sliced && find(k) == c)
+        add(sliced->dim - lead, v.name);
       if (v.op && v.op->cut && is_fold(*v.op))
         for (const ir::Name& arg : v.op->args)
           if (find(index(arg)) == c && work_.value(arg).grade == Grade::big) add(*v.op->cut, v.name);
@@ -133,9 +147,12 @@ class Classes {
     SpaceInfo info;
     info.shape = stripped(work_.values[i].type->shape);
     info.cut = cut_of(c);
-    if (info.shape.size() == 1 && is_tensors(info.shape[0].name)) info.tensors = info.shape[0].name;
+    if (info.shape.size() == 1 && is_tensors(info.shape[0].name))
+      info.tensors = info.shape[0].name;
     else if (std::any_of(info.shape.begin(), info.shape.end(), [&](const ir::Size& s) { return is_tensors(s.name); }))
-      unsupported(work_.values[i].name, fmt::format("a list of tensors with further dimensions, {}", ir::print(info.shape)), "a `tensors P` value has the shape [P]");
+      unsupported(work_.values[i].name,
+                  fmt::format("a list of tensors with further dimensions, {}", ir::print(info.shape)),
+                  "a `tensors P` value has the shape [P]");
     info.in_parts = info.cut >= 0 || has_owner_of_parts(c);
     const int space = find_or_add(info, grain(c, info));
     work_.values[i].space = work_.values[c].space = space;
@@ -151,14 +168,18 @@ class Classes {
   bool has_owner_of_parts(size_t c) {
     for (size_t u = 0; u < work_.units.size(); ++u)
       for (const ir::Op* op : work_.units[u].ops)
-        if (is_op(*op, "all_reduce") && find(index(op->name)) == c && work_.choices[u].algorithm->owner(algo::Collective::all_reduce) == algo::Owner::part) return true;
+        if (is_op(*op, "all_reduce") && find(index(op->name)) == c &&
+            work_.choices[u].algorithm->owner(algo::Collective::all_reduce) == algo::Owner::part)
+          return true;
     return false;
   }
 
   // Slices that a user sees have exact borders; those of our own may be coarser, a cache line of most types.
   int64_t grain(size_t c, const SpaceInfo& info) {
     for (size_t k = 0; k < parent_.size(); ++k)
-      if (find(k) == c && work_.values[k].decl && std::holds_alternative<ir::Sliced>(work_.values[k].type->layout) && !is_stored(work_.values[k])) return 1;
+      if (find(k) == c && work_.values[k].decl && std::holds_alternative<ir::Sliced>(work_.values[k].type->layout) &&
+          !is_stored(work_.values[k]))
+        return 1;
     return info.cut > 0 || (info.cut == 0 && info.shape.size() > 1) ? 1 : 16;
   }
 
@@ -172,7 +193,9 @@ class Classes {
   int find_or_add(const SpaceInfo& info, int64_t grain) {
     for (size_t s = 0; s < work_.spaces.size(); ++s) {
       SpaceInfo& other = work_.spaces[s];
-      if (other.grade != Grade::big || other.shape != info.shape || (other.cut != info.cut && other.cut >= 0 && info.cut >= 0)) continue;
+      if (other.grade != Grade::big || other.shape != info.shape ||
+          (other.cut != info.cut && other.cut >= 0 && info.cut >= 0))
+        continue;
       other.cut = std::max(other.cut, info.cut);
       other.in_parts = other.in_parts || info.in_parts;
       work_.out.plan.spaces[s].grain = std::min(work_.out.plan.spaces[s].grain, grain);
@@ -216,7 +239,8 @@ class Classes {
   int base_of_tensors(const std::string& tensors, const Value& v) const {
     for (size_t s = 0; s < work_.spaces.size(); ++s)
       if (work_.spaces[s].grade == Grade::big && work_.spaces[s].tensors == tensors) return static_cast<int>(s);
-    unsupported(v.name, fmt::format("one value per tensor of {}, which has no value of its own", tensors), "use a value of shape [P] in the program");
+    unsupported(v.name, fmt::format("one value per tensor of {}, which has no value of its own", tensors),
+                "use a value of shape [P] in the program");
   }
 
   int add(plan::Space space, SpaceInfo info) {
@@ -225,7 +249,10 @@ class Classes {
     return static_cast<int>(work_.spaces.size()) - 1;
   }
 
-  struct Broadcast { size_t operand, against; const ir::Op* by; };
+  struct Broadcast {
+    size_t operand, against;
+    const ir::Op* by;
+  };
   Work& work_;
   std::vector<size_t> parent_, broadcast_against_;
   std::vector<Broadcast> broadcasts_;

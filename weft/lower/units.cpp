@@ -11,14 +11,21 @@ namespace {
 
 void check_known(const Work& work, const ir::Op& op) {
   const ir::Type& type = work.types.at(op.name);
-  if (type.group != "world") unsupported(op, fmt::format("lives on group {}", type.group), "only programs over world are lowered; run one program per group");
-  static const std::set<std::string_view> known = {"map", "sum", "prod", "amax", "amin", "matmul", "all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast"};
-  if (!known.count(op.def->name)) unsupported(op, fmt::format("{} has no lowering", op.def->name), "all_reduce, reduce_scatter, reduce, all_gather, broadcast, matmul, maps and folds have");
+  if (type.group != "world")
+    unsupported(op, fmt::format("lives on group {}", type.group),
+                "only programs over world are lowered; run one program per group");
+  static const std::set<std::string_view> known = {"map",    "sum",        "prod",       "amax",
+                                                   "amin",   "matmul",     "all_reduce", "reduce_scatter",
+                                                   "reduce", "all_gather", "broadcast"};
+  if (!known.count(op.def->name))
+    unsupported(op, fmt::format("{} has no lowering", op.def->name),
+                "all_reduce, reduce_scatter, reduce, all_gather, broadcast, matmul, maps and folds have");
 }
 
 void check_root(const ir::Op& op) {
   if (op.attrs.root.empty()) return;
-  const bool digits = std::all_of(op.attrs.root.begin(), op.attrs.root.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool digits =
+      std::all_of(op.attrs.root.begin(), op.attrs.root.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (!digits) unsupported(op, fmt::format("its root is {}", op.attrs.root), "write the root as a rank: 0, 1, ...");
 }
 
@@ -61,19 +68,25 @@ algo::Collective collective_of(const ir::Op& op) {
   return is_op(op, "all_gather") ? algo::Collective::all_gather : algo::Collective::broadcast;
 }
 
-bool is_big_collective(const Work& work, const ir::Op& op) { return is_communication(op) && !ir::is_small(work.types.at(op.name)); }
+bool is_big_collective(const Work& work, const ir::Op& op) {
+  return is_communication(op) && !ir::is_small(work.types.at(op.name));
+}
 
 // A sum in another order, or rounded on the way, needs the schedule's word.
-void check_promise(const Work& work, const ir::Op& op, const algo::Algorithm& algorithm, const schedule::LaunchConfig& config) {
+void check_promise(const Work& work, const ir::Op& op, const algo::Algorithm& algorithm,
+                   const schedule::LaunchConfig& config) {
   if (is_gather(op)) return;
   const std::string order = config.order.value_or("rank"), round = config.round.value_or("once");
   const Dtype dtype = work.types.at(op.name).dtype;
   const auto rank_of = [](std::string_view o) { return o == "rank" ? 0 : o == "fixed" ? 1 : 2; };
   if (static_cast<int>(algorithm.order()) > rank_of(order) && is_float(dtype))
     throw Error(ErrorKind::user, fmt::format("launch {}: {} does not keep order {}", op.name, algorithm.name(), order),
-                fmt::format("say `order {}` in the launch line, or take pairwise or direct", algorithm.order() == plan::Order::any ? "any" : "fixed"));
+                fmt::format("say `order {}` in the launch line, or take pairwise or direct",
+                            algorithm.order() == plan::Order::any ? "any" : "fixed"));
   if (algorithm.round() == plan::Round::hops && round != "hops" && accumulate_dtype(dtype) != dtype)
-    throw Error(ErrorKind::user, fmt::format("launch {}: {} rounds partial sums of {} at every hop", op.name, algorithm.name(), weft::name(dtype)),
+    throw Error(ErrorKind::user,
+                fmt::format("launch {}: {} rounds partial sums of {} at every hop", op.name, algorithm.name(),
+                            weft::name(dtype)),
                 "say `round hops` in the launch line, or take pairwise or direct");
 }
 
@@ -88,11 +101,13 @@ const algo::Algorithm& algorithm_of(const Work& work, const ir::Unit& unit, cons
     if (!is_big_collective(work, *op)) continue;
     big = true;
     if (!algorithm->supports(collective_of(*op)))
-      throw Error(ErrorKind::user, fmt::format("launch {}: {} has no {}", op->name, name, op->def->name), fmt::format("take another of: {}", known));
+      throw Error(ErrorKind::user, fmt::format("launch {}: {} has no {}", op->name, name, op->def->name),
+                  fmt::format("take another of: {}", known));
     check_promise(work, *op, *algorithm, config);
   }
   if (big && algorithm->needs_mapped() && !work.options->mapped)
-    throw Error(ErrorKind::user, fmt::format("launch: {} needs buffers that peers can map", name), "bind buffers from an arena, or take pairwise");
+    throw Error(ErrorKind::user, fmt::format("launch: {} needs buffers that peers can map", name),
+                "bind buffers from an arena, or take pairwise");
   return *algorithm;
 }
 
@@ -107,7 +122,8 @@ void check_targets(const Work& work) {
   for (const schedule::LaunchConfig& line : *work.launches) {
     const auto meant = [&](const ir::Unit& unit) { return means(line.target, unit); };
     if (line.target != "*" && std::none_of(work.units.begin(), work.units.end(), meant))
-      throw Error(ErrorKind::user, fmt::format("launch {}: no collective and no group has this name", line.target), "name a group, a collective, or *");
+      throw Error(ErrorKind::user, fmt::format("launch {}: no collective and no group has this name", line.target),
+                  "name a group, a collective, or *");
   }
 }
 
@@ -117,13 +133,16 @@ void take_units(Work& work) {
   work.units = ir::units(*work.program);
   for (const ir::Unit& unit : work.units) {
     if (unit.block && unit.block->kind == ir::Block::Kind::overlap)
-      unsupported(unit.block->name, "overlap blocks are not lowered yet", "leave the overlap out: its members run one after the other");
+      unsupported(unit.block->name, "overlap blocks are not lowered yet",
+                  "leave the overlap out: its members run one after the other");
     for (const ir::Op* op : unit.ops) check_known(work, *op), check_root(*op);
   }
   for (const ir::TensorDecl& decl : work.program->tensors)
-    if (decl.type.group != "world") unsupported(decl.name, fmt::format("lives on group {}", decl.type.group), "only programs over world are lowered");
+    if (decl.type.group != "world")
+      unsupported(decl.name, fmt::format("lives on group {}", decl.type.group), "only programs over world are lowered");
   for (const ir::HeaderDecl& decl : work.program->header)
-    if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl)) unsupported(ragged->name, "ragged sizes are not lowered", "pad to equal sizes");
+    if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl))
+      unsupported(ragged->name, "ragged sizes are not lowered", "pad to equal sizes");
 }
 
 void choose(Work& work) {

@@ -6,9 +6,11 @@ namespace weft::lower {
 namespace {
 
 // Names that mean something in a plan: numbers, functions, lets and families of the algorithms.
-const std::set<plan::Id> reserved = {"r", "n", "c", "none", "and", "or", "not", "inf", "nan", "sel", "min", "max", "abs", "log2c", "p2floor",
-                                     "sum", "prod", "ranks", "after", "lag", "by", "run", "next", "prev", "lo", "hi", "main", "ag", "down", "norm",
-                                     "spread_to", "reduce_from", "arrived", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or"};
+const std::set<plan::Id> reserved = {
+    "r",         "n",           "c",       "none",    "and",     "or",      "not",         "inf",       "nan",   "sel",
+    "min",       "max",         "abs",     "log2c",   "p2floor", "sum",     "prod",        "ranks",     "after", "lag",
+    "by",        "run",         "next",    "prev",    "lo",      "hi",      "main",        "ag",        "down",  "norm",
+    "spread_to", "reduce_from", "arrived", "bit_and", "bit_or",  "bit_xor", "logical_and", "logical_or"};
 
 std::vector<std::string> launch_names(const ir::Program& program) {
   std::vector<std::string> names;
@@ -29,7 +31,13 @@ std::map<std::string, expr::Expr> closed_lets(const ir::Program& program) {
 }  // namespace
 
 Work::Work(const ir::Program& p, const std::vector<schedule::LaunchConfig>& l, const LowerOptions& o)
-    : program(&p), launches(&l), options(&o), types(ir::infer(p)), lets(closed_lets(p)), scalars(launch_names(p)), taken(reserved) {
+    : program(&p),
+      launches(&l),
+      options(&o),
+      types(ir::infer(p)),
+      lets(closed_lets(p)),
+      scalars(launch_names(p)),
+      taken(reserved) {
   for (const std::string& name : scalars) taken.insert(name);
 }
 
@@ -84,10 +92,14 @@ Site site(const Work& work, const ir::Op& op) {
 
 kernel::Reduction reduction(ir::ReduceOp op) {
   switch (op) {
-    case ir::ReduceOp::prod: return kernel::Reduction::prod;
-    case ir::ReduceOp::min: return kernel::Reduction::min;
-    case ir::ReduceOp::max: return kernel::Reduction::max;
-    default: return kernel::Reduction::sum;
+    case ir::ReduceOp::prod:
+      return kernel::Reduction::prod;
+    case ir::ReduceOp::min:
+      return kernel::Reduction::min;
+    case ir::ReduceOp::max:
+      return kernel::Reduction::max;
+    default:
+      return kernel::Reduction::sum;
   }
 }
 
@@ -107,7 +119,9 @@ int loop_space(const Work& work, const ir::Op& op) {
   return -1;
 }
 
-void unsupported(const ir::Op& op, const std::string& what, const std::string& remedy) { unsupported(op.name, what, remedy); }
+void unsupported(const ir::Op& op, const std::string& what, const std::string& remedy) {
+  unsupported(op.name, what, remedy);
+}
 void unsupported(const ir::Name& name, const std::string& what, const std::string& remedy) {
   throw Error(ErrorKind::unsupported, fmt::format("{}: {}", name, what), remedy);
 }

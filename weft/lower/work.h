@@ -15,37 +15,40 @@ namespace weft::lower {
 // Where a statement works: every rank all of it, each rank its part, or one rank all of it.
 struct Site {
   enum class Kind : uint8_t { all, part, root } kind = Kind::all;
-  std::string root;                                  // an integer
+  std::string root;  // an integer
   bool operator==(const Site&) const = default;
 };
 
 // What a value's elements are to a loop over a big space.
 enum class Grade : uint8_t {
-  big,                                               // one element each: it is cut into parts and chunks
-  one,                                               // a single element
-  segment,                                           // one per tensor of a `tensors P`
-  coarse,                                            // broadcast: one per row, per column ...
+  big,      // one element each: it is cut into parts and chunks
+  one,      // a single element
+  segment,  // one per tensor of a `tensors P`
+  coarse,   // broadcast: one per row, per column ...
 };
 
-struct Home { plan::Id buffer; plan::Parts parts; }; // parts of coarser grades; of big ones the reader's site says them
+struct Home {
+  plan::Id buffer;
+  plan::Parts parts;
+};  // parts of coarser grades; of big ones the reader's site says them
 
 struct Value {
   ir::Name name;
   const ir::Type* type = nullptr;
-  const ir::Op* op = nullptr;                        // null: in or state
-  const ir::TensorDecl* decl = nullptr;              // null: a statement
+  const ir::Op* op = nullptr;            // null: in or state
+  const ir::TensorDecl* decl = nullptr;  // null: a statement
   // spaces
   Grade grade = Grade::big;
-  int space = -1;                                    // index in plan.spaces
+  int space = -1;  // index in plan.spaces
   // loops
   int unit = -1, phase = 0;
   // places
-  std::vector<Home> homes;                           // empty: it lives in a register of its step
-  std::vector<plan::Id> copies;                      // states that get it at the end, when their old content is dead
+  std::vector<Home> homes;       // empty: it lives in a register of its step
+  std::vector<plan::Id> copies;  // states that get it at the end, when their old content is dead
   // lanes: the step behind which channels other than the maker's may read it
-  plan::Id made_by;                                  // label; "" = nothing to wait for
+  plan::Id made_by;  // label; "" = nothing to wait for
   bool by_channel_zero = false;
-  bool made_between_loops = false;                   // that step stands between two loops
+  bool made_between_loops = false;  // that step stands between two loops
 };
 
 struct SpaceInfo {
@@ -53,8 +56,8 @@ struct SpaceInfo {
   ir::Shape shape;
   int cut = -1, of = -1;
   std::string tensors;
-  bool in_parts = false;                             // parts n, else 1
-  int64_t parts = 1;                                 // of coarser grades: how many a buffer needs at most
+  bool in_parts = false;  // parts n, else 1
+  int64_t parts = 1;      // of coarser grades: how many a buffer needs at most
 };
 
 // What a unit launches with: the schedule's word, or the chooser's.
@@ -72,35 +75,35 @@ struct Work {
   const LowerOptions* options;
   ir::Types types;
   std::map<std::string, expr::Expr> lets;
-  std::vector<std::string> scalars;                  // program scalars in order, then sizes
+  std::vector<std::string> scalars;  // program scalars in order, then sizes
 
   // 1. units
   std::vector<ir::Unit> units;
-  std::vector<Choice> choices;                       // per unit
+  std::vector<Choice> choices;  // per unit
   int channels = 1;
   // 2. spaces
   std::vector<Value> values;
-  std::vector<SpaceInfo> spaces;                     // per plan space
+  std::vector<SpaceInfo> spaces;  // per plan space
   // 3. places, 4. loops ... 8. kernels: the plan itself
   Lowered out;
-  std::map<std::string, expr::Expr> scalar_values;   // launch scalar -> expression
-  std::map<ir::Name, std::vector<plan::Id>> matmul_scalars;   // launch scalars of a product's kernel call
+  std::map<std::string, expr::Expr> scalar_values;           // launch scalar -> expression
+  std::map<ir::Name, std::vector<plan::Id>> matmul_scalars;  // launch scalars of a product's kernel call
   std::map<ir::Name, plan::Id> ids;
   std::set<plan::Id> taken;
 
   Value& value(const ir::Name& name);
   const Value& value(const ir::Name& name) const;
-  plan::Id id(const ir::Name& name);                 // its name in the plan: m1.s -> m1_s
-  plan::Id fresh(const std::string& base);           // a name of the plan that nothing has yet
-  std::vector<Value*> readers(const ir::Name& name); // statements that read it
+  plan::Id id(const ir::Name& name);                  // its name in the plan: m1.s -> m1_s
+  plan::Id fresh(const std::string& base);            // a name of the plan that nothing has yet
+  std::vector<Value*> readers(const ir::Name& name);  // statements that read it
 };
 
 // ---- questions about statements
 bool is_op(const ir::Op& op, std::string_view name);
 bool is_map(const ir::Op& op);
 bool is_fold(const ir::Op& op);
-bool is_scatter(const ir::Op& op);                   // reduce_scatter, reduce
-bool is_gather(const ir::Op& op);                    // all_gather, broadcast
+bool is_scatter(const ir::Op& op);  // reduce_scatter, reduce
+bool is_gather(const ir::Op& op);   // all_gather, broadcast
 bool is_communication(const ir::Op& op);
 Site site(const Work& work, const ir::Op& op);
 kernel::Reduction reduction(ir::ReduceOp op);

@@ -5,7 +5,9 @@
 namespace weft::algo {
 namespace {
 
-std::string title(const Algorithm& algorithm, Collective collective) { return fmt::format("{} {}", algorithm.name(), name(collective)); }
+std::string title(const Algorithm& algorithm, Collective collective) {
+  return fmt::format("{} {}", algorithm.name(), name(collective));
+}
 
 template <typename F>
 void each_plan(F&& f) {
@@ -38,7 +40,8 @@ TEST(Algorithms, VerifierAcceptsThem) {
         plan::VerifyOptions options;
         for (int n = root + 1; n <= (channels == 1 ? 8 : 5); ++n) options.ranks.push_back(n);
         const plan::Verdict verdict = plan::verify(make_plan(algorithm, request(collective, channels, root)), options);
-        ASSERT_TRUE(verdict.ok()) << title(algorithm, collective) << " with " << channels << " channels: " << plan::print(verdict.findings[0]);
+        ASSERT_TRUE(verdict.ok()) << title(algorithm, collective) << " with " << channels
+                                  << " channels: " << plan::print(verdict.findings[0]);
       }
   });
 }
@@ -58,7 +61,7 @@ TEST(Algorithms, SlicesAndProtocolsAreAccepted) {
 // A wrong plan is found: the check can fail.
 TEST(Algorithms, VerifierRefusesAStepLess) {
   plan::Plan plan = make_plan(*find_algorithm("direct"), request(Collective::all_reduce, 1));
-  plan.lanes[0].body.pop_back();                       // without `done` the user may overwrite x while a peer reads it
+  plan.lanes[0].body.pop_back();  // without `done` the user may overwrite x while a peer reads it
   plan::VerifyOptions options;
   options.ranks = {2, 3};
   const plan::Verdict verdict = plan::verify(plan, options);
@@ -71,7 +74,9 @@ TEST(Algorithms, ExactOnIntegers) {
   each_plan([&](const Algorithm& algorithm, Collective collective) {
     for (int n = 1; n <= 8; ++n)
       for (const int channels : {1, 2, 3}) {
-        const int root = collective == Collective::broadcast || collective == Collective::reduce ? static_cast<int>(random() % static_cast<uint64_t>(n)) : 0;
+        const int root = collective == Collective::broadcast || collective == Collective::reduce
+                             ? static_cast<int>(random() % static_cast<uint64_t>(n))
+                             : 0;
         const plan::Plan plan = make_plan(algorithm, request(collective, channels, root));
         for (const int64_t elements : {int64_t{0}, int64_t{1}, int64_t{n}, static_cast<int64_t>(random() % 131)}) {
           Trial trial;
@@ -87,7 +92,8 @@ TEST(Algorithms, ExactOnIntegers) {
           run(trial, typed);
           for (int r = 0; r < n; ++r)
             ASSERT_EQ(trial.outputs[static_cast<size_t>(r)], wanted(trial, r))
-                << title(algorithm, collective) << " n " << n << " channels " << channels << " elements " << elements << " rank " << r << " seed " << trial.seed;
+                << title(algorithm, collective) << " n " << n << " channels " << channels << " elements " << elements
+                << " rank " << r << " seed " << trial.seed;
         }
       }
   });
@@ -107,8 +113,10 @@ TEST(Algorithms, KeepTheOrderTheyClaim) {
       fill_floats(trial, 7);
       run(trial, make_plan(algorithm, request(collective, 2)));
       for (int r = 0; r < n; ++r) {
-        if (algorithm.order() == plan::Order::rank) ASSERT_EQ(trial.outputs[static_cast<size_t>(r)], wanted(trial, r)) << title(algorithm, collective);
-        else rotated = rotated || trial.outputs[static_cast<size_t>(r)] != wanted(trial, r);
+        if (algorithm.order() == plan::Order::rank)
+          ASSERT_EQ(trial.outputs[static_cast<size_t>(r)], wanted(trial, r)) << title(algorithm, collective);
+        else
+          rotated = rotated || trial.outputs[static_cast<size_t>(r)] != wanted(trial, r);
       }
     }
   });
@@ -124,7 +132,8 @@ TEST(Algorithms, Averages) {
     trial.elements = 33;
     fill_integers(trial);
     run(trial, make_plan(*algorithm, ask));
-    for (int r = 0; r < 4; ++r) EXPECT_EQ(trial.outputs[static_cast<size_t>(r)], wanted(trial, r, true)) << algorithm->name();
+    for (int r = 0; r < 4; ++r)
+      EXPECT_EQ(trial.outputs[static_cast<size_t>(r)], wanted(trial, r, true)) << algorithm->name();
   }
 }
 
@@ -154,7 +163,7 @@ TEST(Algorithms, RefuseWhatTheyCannot) {
     EXPECT_NE(e.remedy().find("pairwise"), std::string::npos);
   }
   PlanRequest ask = request(Collective::all_reduce, 1);
-  ask.slots = ask.slices = 2;                          // every rank would hold a message it cannot pass on
+  ask.slots = ask.slices = 2;  // every rank would hold a message it cannot pass on
   EXPECT_THROW(make_plan(*find_algorithm("ring"), ask), Error);
   ask = request(Collective::broadcast, 1);
   ask.average = true;

@@ -6,7 +6,8 @@ void fill_integers(Trial& trial) {
   trial.inputs.assign(static_cast<size_t>(trial.ranks), {});
   for (int r = 0; r < trial.ranks; ++r)
     for (int64_t i = 0; i < trial.elements; ++i)
-      trial.inputs[static_cast<size_t>(trial.collective == Collective::all_gather ? 0 : r)].push_back(static_cast<double>((trial.collective == Collective::all_gather ? 0 : r + 1) * 1000 + i));
+      trial.inputs[static_cast<size_t>(trial.collective == Collective::all_gather ? 0 : r)].push_back(
+          static_cast<double>((trial.collective == Collective::all_gather ? 0 : r + 1) * 1000 + i));
   if (trial.collective != Collective::all_gather) return;
   trial.inputs[0].resize(static_cast<size_t>(trial.elements));
   for (int r = 1; r < trial.ranks; ++r) trial.inputs[static_cast<size_t>(r)] = trial.inputs[0];
@@ -22,7 +23,10 @@ void fill_floats(Trial& trial, uint64_t seed) {
 
 namespace {
 
-struct Rank { std::vector<Memory> memory; plan::LaunchArgs args; };
+struct Rank {
+  std::vector<Memory> memory;
+  plan::LaunchArgs args;
+};
 
 // Elements of a buffer that a rank has: the whole value, its own part, or nothing.
 std::pair<int64_t, int64_t> held(const Trial& trial, const plan::Instance& instance, int buffer, int rank) {
@@ -53,7 +57,8 @@ void run(Trial& trial, const plan::Plan& plan) {
       const auto [begin, end] = held(trial, instance, buffer, r);
       rank.memory.emplace_back(end - begin, trial.dtype);
       for (int64_t i = begin; buffer == 0 && i < end; ++i)
-        store_f64(trial.dtype, rank.memory[0].bytes.data() + (i - begin) * size_bytes(trial.dtype), trial.inputs[static_cast<size_t>(r)][static_cast<size_t>(i)]);
+        store_f64(trial.dtype, rank.memory[0].bytes.data() + (i - begin) * size_bytes(trial.dtype),
+                  trial.inputs[static_cast<size_t>(r)][static_cast<size_t>(i)]);
     }
     for (size_t b = 0; b < plan.buffers.size(); ++b)
       rank.args.buffers.push_back(b < 2 ? plan::Binding(plan::Dense{rank.memory[b].data()}) : plan::Binding());
@@ -66,9 +71,12 @@ void run(Trial& trial, const plan::Plan& plan) {
   trial.outputs.assign(static_cast<size_t>(trial.ranks), {});
   for (int r = 0; r < trial.ranks; ++r) {
     Memory& y = ranks[static_cast<size_t>(r)].memory[1];
-    for (int64_t i = 0; i < y.count; ++i) trial.outputs[static_cast<size_t>(r)].push_back(load_f64(trial.dtype, y.bytes.data() + i * size_bytes(trial.dtype)));
+    for (int64_t i = 0; i < y.count; ++i)
+      trial.outputs[static_cast<size_t>(r)].push_back(
+          load_f64(trial.dtype, y.bytes.data() + i * size_bytes(trial.dtype)));
     EXPECT_TRUE(y.canaries_whole()) << plan.name << " rank " << r << " writes behind y";
-    EXPECT_TRUE(ranks[static_cast<size_t>(r)].memory[0].canaries_whole()) << plan.name << " rank " << r << " writes behind x";
+    EXPECT_TRUE(ranks[static_cast<size_t>(r)].memory[0].canaries_whole())
+        << plan.name << " rank " << r << " writes behind x";
   }
 }
 
@@ -78,10 +86,12 @@ std::vector<double> wanted(const Trial& trial, int rank, bool average) {
   if (trial.collective == Collective::all_gather) return trial.inputs[0];
   if (trial.collective == Collective::broadcast) return trial.inputs[static_cast<size_t>(trial.root)];
   if (trial.collective == Collective::reduce && rank != trial.root) return {};
-  auto [begin, end] = trial.collective == Collective::reduce_scatter ? trial.parts[r] : std::pair<int64_t, int64_t>{0, trial.elements};
+  auto [begin, end] =
+      trial.collective == Collective::reduce_scatter ? trial.parts[r] : std::pair<int64_t, int64_t>{0, trial.elements};
   for (int64_t i = begin; i < end; ++i) {
     float sum = static_cast<float>(trial.inputs[0][static_cast<size_t>(i)]);
-    for (int q = 1; q < trial.ranks; ++q) sum += static_cast<float>(trial.inputs[static_cast<size_t>(q)][static_cast<size_t>(i)]);
+    for (int q = 1; q < trial.ranks; ++q)
+      sum += static_cast<float>(trial.inputs[static_cast<size_t>(q)][static_cast<size_t>(i)]);
     result.push_back(average ? sum / static_cast<float>(trial.ranks) : sum);
   }
   return result;

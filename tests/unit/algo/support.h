@@ -13,14 +13,16 @@
 
 namespace weft::algo {
 
-inline const std::vector<Collective> collectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::broadcast, Collective::reduce};
+inline const std::vector<Collective> collectives = {Collective::all_reduce, Collective::reduce_scatter,
+                                                    Collective::all_gather, Collective::broadcast, Collective::reduce};
 
 // One rank's elements of a buffer, with canaries behind.
 struct Memory {
   static constexpr size_t canaries = 32;
   std::vector<unsigned char> bytes;
   int64_t count = 0;
-  Memory(int64_t elements, Dtype dtype) : bytes(static_cast<size_t>(elements * size_bytes(dtype)) + canaries, 0xa5), count(elements) {}
+  Memory(int64_t elements, Dtype dtype)
+      : bytes(static_cast<size_t>(elements * size_bytes(dtype)) + canaries, 0xa5), count(elements) {}
   bool canaries_whole() const {
     for (size_t i = bytes.size() - canaries; i < bytes.size(); ++i)
       if (bytes[i] != 0xa5) return false;
@@ -36,12 +38,13 @@ struct Trial {
   int64_t elements = 0;
   Dtype dtype = Dtype::f32;
   uint64_t seed = 0;
-  std::vector<std::vector<double>> inputs;             // whole contributions; all_gather: whole values, of which rank r has its part
-  std::vector<std::vector<double>> outputs;            // what each rank has then; reduce: empty but on the root
-  std::vector<std::pair<int64_t, int64_t>> parts;      // of the space, by rank
+  std::vector<std::vector<double>>
+      inputs;  // whole contributions; all_gather: whole values, of which rank r has its part
+  std::vector<std::vector<double>> outputs;        // what each rank has then; reduce: empty but on the root
+  std::vector<std::pair<int64_t, int64_t>> parts;  // of the space, by rank
 };
 
-void fill_integers(Trial& trial);                      // encodes (rank, index), small enough to be exact in f32
+void fill_integers(Trial& trial);  // encodes (rank, index), small enough to be exact in f32
 void fill_floats(Trial& trial, uint64_t seed);
 // Runs and checks canaries; fills outputs and parts.
 void run(Trial& trial, const plan::Plan& plan);

@@ -4,7 +4,9 @@
 namespace weft::algo {
 namespace {
 
-struct Traffic { double bytes = 0, messages = 0, mapped = 0, hops = 0; };
+struct Traffic {
+  double bytes = 0, messages = 0, mapped = 0, hops = 0;
+};
 
 // The busiest rank's.
 Traffic traffic(const Algorithm& algorithm, Collective collective, int n, int64_t elements) {
@@ -58,7 +60,8 @@ TEST(Traffic, EqualsWhatAlgorithmsSayOfThemselves) {
         const int64_t elements = 120 * n;
         const Traffic t = traffic(*algorithm, collective, n, elements);
         const Algorithm::Cost cost = algorithm->cost(collective, n, static_cast<double>(elements) * 4);
-        EXPECT_DOUBLE_EQ(algorithm->needs_mapped() ? t.mapped : t.bytes, cost.bytes_sent) << algorithm->name() << " " << name(collective) << " n " << n;
+        EXPECT_DOUBLE_EQ(algorithm->needs_mapped() ? t.mapped : t.bytes, cost.bytes_sent)
+            << algorithm->name() << " " << name(collective) << " n " << n;
         EXPECT_EQ(t.messages, cost.messages) << algorithm->name() << " " << name(collective) << " n " << n;
         if (!algorithm->needs_mapped()) {
           EXPECT_EQ(t.hops, cost.hops) << algorithm->name() << " " << name(collective) << " n " << n;

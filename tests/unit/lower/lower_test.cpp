@@ -21,7 +21,8 @@ Lowered lower_fused(const std::string& example, const std::string& launch, bool 
 void golden(const std::string& name, const plan::Plan& plan) {
   const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/cases/lower/" + name + ".plan";
   const std::string text = plan::print(plan);
-  if (const char* update = std::getenv("UPDATE_GOLDEN"); update && std::string(update) == "1") std::ofstream(path) << text;
+  if (const char* update = std::getenv("UPDATE_GOLDEN"); update && std::string(update) == "1")
+    std::ofstream(path) << text;
   std::ifstream file(path);
   std::stringstream want;
   want << file.rdbuf();
@@ -40,7 +41,11 @@ TEST(Lower, FusedAdamIsOnePassOverMappedMemory) {
   golden("fused_adam_direct", lowered.plan);
   verified(lowered.plan);
   const std::string text = plan::print(lowered.plan);
-  EXPECT_NE(text.find("fin: sum(g@0..n[r]), m[r], v[r], w[r] -> k_m1_s(lr, step) -> m[r], v[r], w[r], w1@0..n[r] after ready@0..n"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find(
+          "fin: sum(g@0..n[r]), m[r], v[r], w[r] -> k_m1_s(lr, step) -> m[r], v[r], w[r], w1@0..n[r] after ready@0..n"),
+      std::string::npos)
+      << text;
   EXPECT_EQ(lowered.plan.buffers.size(), 5u) << "g, m, v, w, w1 and nothing else";
 }
 
@@ -77,7 +82,8 @@ TEST(Lower, TheOtherExamples) {
 }
 
 TEST(Lower, ChooserTakesDirectWhereMappedAndPairwiseElsewhere) {
-  const std::string mapped = plan::print(lower_fused("adam", "", true).plan), links = plan::print(lower_fused("adam", "", false).plan);
+  const std::string mapped = plan::print(lower_fused("adam", "", true).plan),
+                    links = plan::print(lower_fused("adam", "", false).plan);
   EXPECT_NE(mapped.find("buffer g s f32 in mapped"), std::string::npos);
   EXPECT_NE(mapped.find("buffer w1 s f32 out mapped"), std::string::npos);
   EXPECT_EQ(mapped.find("link "), std::string::npos);
@@ -111,7 +117,8 @@ TEST(Lower, RefusesWhatTheLaunchLinesDoNotAllow) {
 
 TEST(Lower, OverlapIsUnsupported) {
   const ir::Program program = ir::parse(
-      "program 1 o\ndim B K H\nin x f32[B, K] sliced(1)\nin w f32[K, H] sliced(0)\noverlap o:\n  layer = matmul(x, w)\n  s = all_reduce(sum, layer)\nout s\n");
+      "program 1 o\ndim B K H\nin x f32[B, K] sliced(1)\nin w f32[K, H] sliced(0)\noverlap o:\n  layer = matmul(x, "
+      "w)\n  s = all_reduce(sum, layer)\nout s\n");
   try {
     lower(program, {}, {});
     FAIL();
@@ -128,11 +135,13 @@ TEST(Lower, BytesOfBuffers) {
   sizes.tensors["P"] = {{100}, {31}};
   sizes.scalars["lr"] = {false, 0, 0.1};
   sizes.scalars["step"] = {true, 1, 1};
-  const auto bytes = [&](const std::string& name, int rank) { return buffer_bytes(lowered, sizes, rank, plan::find_buffer(lowered.plan, name)); };
+  const auto bytes = [&](const std::string& name, int rank) {
+    return buffer_bytes(lowered, sizes, rank, plan::find_buffer(lowered.plan, name));
+  };
   EXPECT_EQ(bytes("g", 0), 131 * 4);
   EXPECT_EQ(bytes("w1", 1), 131 * 4);
   EXPECT_EQ(bytes("m", 0) + bytes("m", 1), 131 * 4);
-  EXPECT_EQ(bytes("m", 0), 64 * 4);                    // borders of stored states are multiples of the grain
+  EXPECT_EQ(bytes("m", 0), 64 * 4);  // borders of stored states are multiples of the grain
 }
 
 TEST(Lower, NothingBoundIsAUserError) {
@@ -142,7 +151,7 @@ TEST(Lower, NothingBoundIsAUserError) {
   sizes.tensors["P"] = {{4}};
   sizes.scalars["lr"] = {false, 0, 0.1};
   try {
-    EXPECT_EQ(launch_args(lowered, sizes, 0, {}).buffers.size(), lowered.plan.buffers.size());      // bound by index later
+    EXPECT_EQ(launch_args(lowered, sizes, 0, {}).buffers.size(), lowered.plan.buffers.size());  // bound by index later
     launch_args(lowered, sizes, 0, {{"w1", plan::Dense{}}});
     FAIL();
   } catch (const Error& e) {

@@ -1,4 +1,5 @@
-// Every example under every schedule that the tuner would meet: lowered, verified, and equal to the reference evaluator.
+// Every example under every schedule that the tuner would meet: lowered, verified, and equal to the reference
+// evaluator.
 //
 // Ranks 1 to 8 and sizes 0 to 130 are sampled by a stated seed; WEFT_SLOW=1 takes them all.
 #include <cstdlib>
@@ -9,8 +10,14 @@
 namespace weft::lower {
 namespace {
 
-bool slow() { const char* text = std::getenv("WEFT_SLOW"); return text && std::string(text) == "1"; }
-uint64_t seed() { const char* text = std::getenv("WEFT_SEED"); return text ? std::stoull(text) : 20241130; }
+bool slow() {
+  const char* text = std::getenv("WEFT_SLOW");
+  return text && std::string(text) == "1";
+}
+uint64_t seed() {
+  const char* text = std::getenv("WEFT_SEED");
+  return text ? std::stoull(text) : 20241130;
+}
 
 Sizing sizing(const std::string& example, std::mt19937_64& random) {
   Sizing result;
@@ -28,8 +35,12 @@ Sizing sizing(const std::string& example, std::mt19937_64& random) {
   return result;
 }
 
-struct Form { const char* algorithm; bool mapped; };
-constexpr Form forms[] = {{"direct", true}, {"pairwise", false}, {"ring", false}, {"gather", false}, {"oneshot", true}, {"mesh", false}, {"chain", false}};
+struct Form {
+  const char* algorithm;
+  bool mapped;
+};
+constexpr Form forms[] = {{"direct", true},  {"pairwise", false}, {"ring", false}, {"gather", false},
+                          {"oneshot", true}, {"mesh", false},     {"chain", false}};
 
 // Lowered with this algorithm, or with the chooser's where it cannot.
 Lowered lower_with(const schedule::Candidate& candidate, const Form& form, int channels) {
@@ -48,7 +59,9 @@ Lowered lower_with(const schedule::Candidate& candidate, const Form& form, int c
   }
 }
 
-double tolerance(const std::string& example) { return example == "attention_end" || example == "adam_mixed" ? 2e-2 : 5e-5; }
+double tolerance(const std::string& example) {
+  return example == "attention_end" || example == "adam_mixed" ? 2e-2 : 5e-5;
+}
 
 void every_schedule(const std::string& example) {
   const ir::Program naive = ir::parse(read_example(example));
@@ -60,7 +73,8 @@ void every_schedule(const std::string& example) {
     SCOPED_TRACE(example + ": " + schedule::one_line(candidate.schedule));
     for (int turn = 0; turn < (slow() ? 24 : 2); ++turn, ++k) {
       const Form& form = forms[static_cast<size_t>(k) % std::size(forms)];
-      const int channels = 1 + static_cast<int>(random() % 3), ranks = slow() ? 1 + turn % 8 : 1 + static_cast<int>(random() % 8);
+      const int channels = 1 + static_cast<int>(random() % 3),
+                ranks = slow() ? 1 + turn % 8 : 1 + static_cast<int>(random() % 8);
       Lowered lowered;
       try {
         lowered = lower_with(candidate, form, channels);
@@ -69,7 +83,8 @@ void every_schedule(const std::string& example) {
         ++unsupported;
         continue;
       }
-      SCOPED_TRACE(fmt::format("{} channels {} ranks {} seed {}\n{}", form.algorithm, channels, ranks, seed(), plan::print(lowered.plan)));
+      SCOPED_TRACE(fmt::format("{} channels {} ranks {} seed {}\n{}", form.algorithm, channels, ranks, seed(),
+                               plan::print(lowered.plan)));
       plan::VerifyOptions options;
       options.ranks = {slow() ? ranks : 1 + ranks % 3};
       const plan::Verdict verdict = plan::verify(lowered.plan, options);

@@ -5,7 +5,10 @@
 namespace weft::lower {
 namespace {
 
-struct Way { const char* algorithm; bool mapped; };
+struct Way {
+  const char* algorithm;
+  bool mapped;
+};
 constexpr Way ways[] = {{"direct", true}, {"pairwise", false}, {"ring", false}};
 
 Lowered lower_by(const ir::Program& program, const Way& way, int channels) {
@@ -20,11 +23,13 @@ Lowered lower_by(const ir::Program& program, const Way& way, int channels) {
 
 ir::Program scheduled(const std::string& text, const std::string& directives) {
   const ir::Program naive = ir::parse(text);
-  return schedule::replay(naive, schedule::parse_schedule(fmt::format("schedule 1 s of {}\n{}", naive.name, directives)));
+  return schedule::replay(naive,
+                          schedule::parse_schedule(fmt::format("schedule 1 s of {}\n{}", naive.name, directives)));
 }
 
 // Lowered three ways, with one to three channels, verified and run on 1 to 8 ranks.
-void check(const std::string& text, const std::string& directives, const Sizing& sizing, bool exact, int most_ranks = 8) {
+void check(const std::string& text, const std::string& directives, const Sizing& sizing, bool exact,
+           int most_ranks = 8) {
   const ir::Program naive = ir::parse(text), program = scheduled(text, directives);
   uint64_t seed = 1;
   for (const Way& way : ways)
@@ -60,18 +65,22 @@ TEST(Programs, IntegersAreExact) {
 
 TEST(Programs, EveryIntegerDtype) {
   for (const char* dtype : {"i64", "i16", "i8", "u64", "u32", "u16", "u8"})
-    check(replace_all(sgd_int, "i32", dtype), "split a\nreorder m1 w1\nstore m w\nfuse f: a.s m1.s w1.s w1\n", {{{"N", 70}}, {}}, true, 3);
+    check(replace_all(sgd_int, "i32", dtype), "split a\nreorder m1 w1\nstore m w\nfuse f: a.s m1.s w1.s w1\n",
+          {{{"N", 70}}, {}}, true, 3);
 }
 
 // The old m is read after the new one exists: it is copied at the end.
 TEST(Programs, AStateReadLaterIsCopiedAtTheEnd) {
   const std::string text =
-      "program 1 late\ndim N\nin g i32[N] local\nstate m i32[N] replicated\na = all_reduce(sum, g)\nm1 = m + a\nb = all_reduce(max, g)\ny = b - m\nupdate m = m1\nout y\nout m1\n";
+      "program 1 late\ndim N\nin g i32[N] local\nstate m i32[N] replicated\na = all_reduce(sum, g)\nm1 = m + a\nb = "
+      "all_reduce(max, g)\ny = b - m\nupdate m = m1\nout y\nout m1\n";
   check(text, "", {{{"N", 100}}, {}}, true, 4);
 }
 
 TEST(Programs, StatesThatTakeEachOthersContentAreRefused) {
-  const ir::Program program = ir::parse("program 1 swap\ndim N\nstate a i32[N] replicated\nstate b i32[N] replicated\ny = a + b\nupdate a = b\nupdate b = a\nout y\n");
+  const ir::Program program = ir::parse(
+      "program 1 swap\ndim N\nstate a i32[N] replicated\nstate b i32[N] replicated\ny = a + b\nupdate a = b\nupdate b "
+      "= a\nout y\n");
   try {
     lower(program, {}, {});
     FAIL();
@@ -81,21 +90,25 @@ TEST(Programs, StatesThatTakeEachOthersContentAreRefused) {
 }
 
 TEST(Programs, AStateMayTakeAnInputsContent) {
-  check("program 1 keep\ndim N\nin g i32[N] replicated\nstate a i32[N] replicated\ny = g + a\nupdate a = g\nout y\n", "", {{{"N", 50}}, {}}, true, 3);
+  check("program 1 keep\ndim N\nin g i32[N] replicated\nstate a i32[N] replicated\ny = g + a\nupdate a = g\nout y\n",
+        "", {{{"N", 50}}, {}}, true, 3);
 }
 
 // Folds over everything, whole and cut, of every kind that integers have exactly.
 TEST(Programs, FoldsOfIntegers) {
   const std::string text =
-      "program 1 folds\ndim N\nin g i32[N] local\nstate w i32[N] replicated\na = all_reduce(sum, g)\nq = sum(a * a)\nt = amax(a)\nl = amin(a)\nw1 = select(i64(w) < q, w + t, w - t * l + a)\nupdate w = w1\nout w1\nout q\n";
+      "program 1 folds\ndim N\nin g i32[N] local\nstate w i32[N] replicated\na = all_reduce(sum, g)\nq = sum(a * a)\nt "
+      "= amax(a)\nl = amin(a)\nw1 = select(i64(w) < q, w + t, w - t * l + a)\nupdate w = w1\nout w1\nout q\n";
   check(text, "", {{{"N", 90}}, {}}, true, 4);
-  check(text, "split a\nreorder q t l w1\nstore w\nfuse f: a.s q.p q t.p t l.p l w1.s w1\n", {{{"N", 90}}, {}}, true, 4);
+  check(text, "split a\nreorder q t l w1\nstore w\nfuse f: a.s q.p q t.p t l.p l w1.s w1\n", {{{"N", 90}}, {}}, true,
+        4);
   check(text, "split a\nreorder q t l w1\n", {{{"N", 33}}, {}}, true, 4);
 }
 
 TEST(Programs, FoldsPerTensor) {
   const std::string text =
-      "program 1 by\ntensors P\nin g i32[P] local\nstate w i32[P] replicated\na = all_reduce(sum, g)\nq = sum(a by P)\nw1 = w - a\nd = select(q > 0, q, 0 - q)\nupdate w = w1\nout d\nout w1\n";
+      "program 1 by\ntensors P\nin g i32[P] local\nstate w i32[P] replicated\na = all_reduce(sum, g)\nq = sum(a by "
+      "P)\nw1 = w - a\nd = select(q > 0, q, 0 - q)\nupdate w = w1\nout d\nout w1\n";
   const Sizing sizing{{}, {{3}, {40}, {1}, {17}, {30}}};
   check(text, "", sizing, true, 4);
   check(text, "split a\nreorder q w1\nstore w\nfuse f: a.s q.p q w1.s w1\n", sizing, true, 4);
@@ -106,22 +119,30 @@ TEST(Programs, SplitsAtARoot) {
   check(sgd_int, "split a root 0\nreorder m1 w1\nstore m w\nfuse f: a.s m1.s w1.s w1\n", {{{"N", 70}}, {}}, true, 5);
   check(sgd_int, "split a root 1\nreorder m1 w1\n", {{{"N", 70}}, {}}, true, 5);
   const std::string text =
-      "program 1 folds\ndim N\nin g i32[N] local\nstate w i32[N] replicated\na = all_reduce(sum, g)\nq = sum(a * a)\nw1 = select(i64(w) < q, w + a, w)\nupdate w = w1\nout w1\n";
+      "program 1 folds\ndim N\nin g i32[N] local\nstate w i32[N] replicated\na = all_reduce(sum, g)\nq = sum(a * "
+      "a)\nw1 = select(i64(w) < q, w + a, w)\nupdate w = w1\nout w1\n";
   check(text, "split a root 0\nreorder q w1\nstore w\n", {{{"N", 70}}, {}}, true, 4);
 }
 
 TEST(Programs, SmallValuesAreReducedWhole) {
-  check("program 1 loss\ndim N\nin g i32[N] local\nin l i64[] local\na = all_reduce(sum, g)\ns = all_reduce(sum, l)\nt = s * 2\ny = i64(a) + t\nout y\nout s\n", "", {{{"N", 40}}, {}}, true, 4);
+  check(
+      "program 1 loss\ndim N\nin g i32[N] local\nin l i64[] local\na = all_reduce(sum, g)\ns = all_reduce(sum, l)\nt = "
+      "s * 2\ny = i64(a) + t\nout y\nout s\n",
+      "", {{{"N", 40}}, {}}, true, 4);
 }
 
 TEST(Programs, MeansAndMaxima) {
-  check("program 1 mean\ndim N\nin g f32[N] local\na = all_reduce(avg, g)\nb = all_reduce(max, g)\nc = all_reduce(min, g)\ny = a + b * c\nout y\n", "", {{{"N", 65}}, {}}, false, 4);
+  check(
+      "program 1 mean\ndim N\nin g f32[N] local\na = all_reduce(avg, g)\nb = all_reduce(max, g)\nc = all_reduce(min, "
+      "g)\ny = a + b * c\nout y\n",
+      "", {{{"N", 65}}, {}}, false, 4);
 }
 
 // A product whose contracted dimension is cut, bias by column, residual: on integers, hence exact.
 TEST(Programs, ProductsOfMatrices) {
   const std::string text =
-      "program 1 rows\ndim B S K H\nin x i32[B, S, K] sliced(2)\nin w i32[K, H] sliced(0)\nin b i32[H] replicated\nin r i32[B, S, H] replicated\n"
+      "program 1 rows\ndim B S K H\nin x i32[B, S, K] sliced(2)\nin w i32[K, H] sliced(0)\nin b i32[H] replicated\nin "
+      "r i32[B, S, H] replicated\n"
       "layer = matmul(x, w)\ns = all_reduce(sum, layer)\nd = s + b\ny = d * 2 + r\nout y\n";
   const Sizing sizing{{{"B", 2}, {"S", 3}, {"K", 7}, {"H", 5}}, {}};
   check(text, "", sizing, true, 5);
@@ -133,7 +154,8 @@ TEST(Programs, ProductsOfMatrices) {
 
 // One of everything is sent in its own type: links carry one dtype each.
 TEST(Programs, LinksCarryOneTypeEach) {
-  const Lowered lowered = lower_by(scheduled(read_example("adam_mixed"), "split a\nreorder d m1 v1 u w1\n"), {"pairwise", false}, 1);
+  const Lowered lowered =
+      lower_by(scheduled(read_example("adam_mixed"), "split a\nreorder d m1 v1 u w1\n"), {"pairwise", false}, 1);
   EXPECT_NE(plan::find_family(lowered.plan, "ag"), -1);
   EXPECT_EQ(plan::print(plan::parse(plan::print(lowered.plan))), plan::print(lowered.plan));
 }
@@ -149,11 +171,22 @@ TEST(Programs, WhatIsNotLoweredSaysSo) {
     }
     return std::string("lowered");
   };
-  EXPECT_NE(message("program 1 a\ndim B H\nin x f32[B, H] replicated\nq = sum(x, -1)\nout q\n").find("q: folds over dimensions"), std::string::npos);
-  EXPECT_NE(message("program 1 a\ndim N\ngroup g = world.split(2)\nin x f32[N] local on g\ny = all_reduce(sum, x)\nout y\n").find("group"), std::string::npos);
-  EXPECT_NE(message("program 1 a\ndim N\nin x f32[N] replicated\ny = x + 1\nout y\nout x\n").find("x: an input or a state as an output"), std::string::npos);
-  EXPECT_NE(message("program 1 a\ndim N\nin x u32[N] replicated\nq = amax(x)\nout q\n").find("amax of unsigned integers"), std::string::npos);
-  EXPECT_NE(message("program 1 a\ntensors P\nin x f32[P] replicated\nq = sum(x by P)\nk = sum(q)\nout k\n").find("k: a fold of small values"), std::string::npos);
+  EXPECT_NE(message("program 1 a\ndim B H\nin x f32[B, H] replicated\nq = sum(x, -1)\nout q\n")
+                .find("q: folds over dimensions"),
+            std::string::npos);
+  EXPECT_NE(
+      message("program 1 a\ndim N\ngroup g = world.split(2)\nin x f32[N] local on g\ny = all_reduce(sum, x)\nout y\n")
+          .find("group"),
+      std::string::npos);
+  EXPECT_NE(message("program 1 a\ndim N\nin x f32[N] replicated\ny = x + 1\nout y\nout x\n")
+                .find("x: an input or a state as an output"),
+            std::string::npos);
+  EXPECT_NE(
+      message("program 1 a\ndim N\nin x u32[N] replicated\nq = amax(x)\nout q\n").find("amax of unsigned integers"),
+      std::string::npos);
+  EXPECT_NE(message("program 1 a\ntensors P\nin x f32[P] replicated\nq = sum(x by P)\nk = sum(q)\nout k\n")
+                .find("k: a fold of small values"),
+            std::string::npos);
 }
 
 }  // namespace

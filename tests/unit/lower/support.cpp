@@ -16,7 +16,8 @@ std::string read_example(const std::string& name) {
 }
 
 std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
   return text;
 }
 
@@ -26,7 +27,9 @@ schedule::Schedule fused_schedule(const std::string& example, const std::string&
       {"sgd", "split a\nreorder d m1 w1\nstore m w\nfuse f: a.s d.s m1.s w1.s w1\n"},
       {"adam_mixed", "split a\nreorder d m1 v1 u w1 p\nstore m v w\nfuse f: a.s d.s m1.s v1.s u.s w1.s p.s p\n"},
       {"adamw", "split a\nreorder q d m1 v1 u w1\nstore m v w\nfuse f: a.s q.p q c d.s m1.s v1.s u.s w1.s w1\n"},
-      {"lamb", "split a\nreorder m1 v1 u\ncut nw 0\nreorder nu w1\nstore m v w\nfuse f: a.s m1.s v1.s u.s nw.p nw nu.p nu t w1.s w1\n"},
+      {"lamb",
+       "split a\nreorder m1 v1 u\ncut nw 0\nreorder nu w1\nstore m v w\nfuse f: a.s m1.s v1.s u.s nw.p nw nu.p nu t "
+       "w1.s w1\n"},
       {"attention_end", "split s\nreorder d y\nfuse f: s.s d.s y.s y\n"},
   };
   return schedule::parse_schedule(fmt::format("schedule 1 fused of {}\n{}{}", example, texts.at(example), launch));
@@ -44,7 +47,9 @@ ir::Sizes sizes_of(const ir::Program& program, int ranks, const Sizing& sizing) 
   for (const ir::HeaderDecl& decl : program.header) {
     if (const auto* tensors = std::get_if<ir::TensorsDecl>(&decl)) sizes.tensors[tensors->name] = sizing.shapes;
     if (const auto* scalar = std::get_if<ir::ScalarDecl>(&decl))
-      sizes.scalars[scalar->name] = scalar->dtype == Dtype::i64 ? expr::ScalarValue{true, 3, 3} : expr::ScalarValue{false, 0, scalar->name == "scale" ? 4.0 : 0.01};
+      sizes.scalars[scalar->name] = scalar->dtype == Dtype::i64
+                                        ? expr::ScalarValue{true, 3, 3}
+                                        : expr::ScalarValue{false, 0, scalar->name == "scale" ? 4.0 : 0.01};
   }
   return sizes;
 }
@@ -76,13 +81,15 @@ Wholes random_wholes(const ir::Program& program, const ir::Sizes& sizes, std::mt
   for (const ir::TensorDecl& decl : program.tensors) {
     if (decl.state && !states) continue;
     const int copies = std::holds_alternative<ir::Local>(decl.type.layout) ? sizes.ranks : 1;
-    for (int k = 0; k < copies; ++k) wholes[decl.name].push_back(random_tensor(decl.type, sizes, random, is_positive(decl)));
+    for (int k = 0; k < copies; ++k)
+      wholes[decl.name].push_back(random_tensor(decl.type, sizes, random, is_positive(decl)));
   }
   return wholes;
 }
 
 double element(const ir::Tensor& tensor, int64_t k) {
-  return is_float(tensor.dtype) ? tensor.f[static_cast<size_t>(k)] : static_cast<double>(tensor.i[static_cast<size_t>(k)]);
+  return is_float(tensor.dtype) ? tensor.f[static_cast<size_t>(k)]
+                                : static_cast<double>(tensor.i[static_cast<size_t>(k)]);
 }
 
 // The slice of dimension d that a rank holds in the evaluator's convention.
@@ -93,13 +100,18 @@ ir::Tensor slice(const ir::Tensor& whole, int d, int rank, int ranks) {
   const auto [begin, end] = ir::slice_of(whole.shape[static_cast<size_t>(d)], rank, ranks);
   part.shape[static_cast<size_t>(d)] = end - begin;
   int64_t outer = 1, inner = 1;
-  for (size_t k = 0; k < whole.shape.size(); ++k) (static_cast<int>(k) < d ? outer : static_cast<int>(k) > d ? inner : part.shape[static_cast<size_t>(d)]) *= static_cast<int>(k) == d ? 1 : whole.shape[k];
+  for (size_t k = 0; k < whole.shape.size(); ++k)
+    (static_cast<int>(k) < d   ? outer
+     : static_cast<int>(k) > d ? inner
+                               : part.shape[static_cast<size_t>(d)]) *= static_cast<int>(k) == d ? 1 : whole.shape[k];
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t a = begin; a < end; ++a)
       for (int64_t i = 0; i < inner; ++i) {
         const int64_t at = (o * whole.shape[static_cast<size_t>(d)] + a) * inner + i;
-        if (is_float(whole.dtype)) part.f.push_back(whole.f[static_cast<size_t>(at)]);
-        else part.i.push_back(whole.i[static_cast<size_t>(at)]);
+        if (is_float(whole.dtype))
+          part.f.push_back(whole.f[static_cast<size_t>(at)]);
+        else
+          part.i.push_back(whole.i[static_cast<size_t>(at)]);
       }
   return part;
 }
@@ -119,7 +131,8 @@ ir::Values evaluator_inputs(const ir::Program& program, const Wholes& wholes, in
 // Memory of the launch: per rank and buffer, with canaries behind.
 class Launcher {
  public:
-  Launcher(const Lowered& lowered, const ir::Sizes& sizes) : lowered_(lowered), sizes_(sizes), instance_(lowered.plan, sizes.ranks) {
+  Launcher(const Lowered& lowered, const ir::Sizes& sizes)
+      : lowered_(lowered), sizes_(sizes), instance_(lowered.plan, sizes.ranks) {
     memory_.resize(static_cast<size_t>(sizes.ranks));
     for (int r = 0; r < sizes.ranks; ++r) {
       std::map<ir::Name, plan::Binding> bindings;
@@ -142,16 +155,18 @@ class Launcher {
   void each(int rank, int buffer, F&& f) {
     const int space = instance_.buffer_space(buffer);
     const int64_t own = instance_.own_part(buffer, rank), bytes = size_bytes(instance_.dtype(buffer));
-    unsigned char* base = memory_[static_cast<size_t>(rank)].at(name_of(lowered_.buffers[static_cast<size_t>(buffer)])).data();
+    unsigned char* base =
+        memory_[static_cast<size_t>(rank)].at(name_of(lowered_.buffers[static_cast<size_t>(buffer)])).data();
     for (int64_t p = 0; p < instance_.parts(space); ++p) {
       if (own == expr::none || (own >= 0 && own != p)) continue;
       const bool fixed = lowered_.plan.spaces[static_cast<size_t>(space)].kind == plan::Space::Kind::fixed;
-      extents_->runs(space, p, {0, extents_->part_size(space, p)}, [&](int64_t offset, int64_t position, int64_t count) {
-        for (int64_t k = 0; k < count; ++k) {
-          const int64_t whole = fixed ? offset + k : position + k;
-          f(whole, base + (own >= 0 ? offset + k : whole) * bytes);
-        }
-      });
+      extents_->runs(space, p, {0, extents_->part_size(space, p)},
+                     [&](int64_t offset, int64_t position, int64_t count) {
+                       for (int64_t k = 0; k < count; ++k) {
+                         const int64_t whole = fixed ? offset + k : position + k;
+                         f(whole, base + (own >= 0 ? offset + k : whole) * bytes);
+                       }
+                     });
     }
   }
 
@@ -163,8 +178,10 @@ class Launcher {
       for (int r = 0; r < sizes_.ranks; ++r) {
         const ir::Tensor& tensor = whole->second[whole->second.size() == 1 ? 0 : static_cast<size_t>(r)];
         each(r, static_cast<int>(b), [&](int64_t position, unsigned char* at) {
-          if (is_float(tensor.dtype)) store_f64(tensor.dtype, at, tensor.f[static_cast<size_t>(position)]);
-          else store_i64(tensor.dtype, at, tensor.i[static_cast<size_t>(position)]);
+          if (is_float(tensor.dtype))
+            store_f64(tensor.dtype, at, tensor.f[static_cast<size_t>(position)]);
+          else
+            store_i64(tensor.dtype, at, tensor.i[static_cast<size_t>(position)]);
         });
       }
     }
@@ -193,9 +210,13 @@ class Launcher {
   std::optional<plan::Extents> extents_;
 };
 
-struct Run { Results plan; std::map<ir::Name, std::vector<ir::Tensor>> reference; };
+struct Run {
+  Results plan;
+  std::map<ir::Name, std::vector<ir::Tensor>> reference;
+};
 
-Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const Sizing& sizing, uint64_t seed, const Agreement& how) {
+Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const Sizing& sizing, uint64_t seed,
+             const Agreement& how) {
   const ir::Sizes sizes = sizes_of(naive, ranks, sizing);
   std::mt19937_64 random(seed);
   Wholes wholes = random_wholes(naive, sizes, random, true);
@@ -213,14 +234,18 @@ Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const 
   options.round_named = how.round_named;
   for (int k = 0; k < how.launches; ++k) {
     const ir::Result result = ir::evaluate(naive, sizes, values, options);
-    for (const ir::Update& update : naive.updates) values[update.state] = run.reference[update.state] = result.values.at("update:" + update.state);
+    for (const ir::Update& update : naive.updates)
+      values[update.state] = run.reference[update.state] = result.values.at("update:" + update.state);
     for (const ir::Out& out : naive.outs) run.reference[out.value] = result.values.at(out.value);
     if (k + 1 == how.launches) break;
-    const ir::Values next = evaluator_inputs(naive, [&] {
-      Wholes all = wholes;
-      for (const auto& [name, tensors] : later[static_cast<size_t>(k)]) all[name] = tensors;
-      return all;
-    }(), ranks);
+    const ir::Values next = evaluator_inputs(
+        naive,
+        [&] {
+          Wholes all = wholes;
+          for (const auto& [name, tensors] : later[static_cast<size_t>(k)]) all[name] = tensors;
+          return all;
+        }(),
+        ranks);
     for (const ir::TensorDecl& decl : naive.tensors)
       if (!decl.state) values[decl.name] = next.at(decl.name);
   }
@@ -230,12 +255,15 @@ Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const 
     const ir::Name& name = Launcher::name_of(recipe);
     const Dtype dtype = launcher.instance().dtype(static_cast<int>(b));
     int64_t size = 0;
-    for (int r = 0; r < ranks; ++r) launcher.each(r, static_cast<int>(b), [&](int64_t position, unsigned char*) { size = std::max(size, position + 1); });
+    for (int r = 0; r < ranks; ++r)
+      launcher.each(r, static_cast<int>(b),
+                    [&](int64_t position, unsigned char*) { size = std::max(size, position + 1); });
     for (int r = 0; r < ranks; ++r) {
       std::vector<double> values(static_cast<size_t>(size), std::numeric_limits<double>::quiet_NaN());
       launcher.each(r, static_cast<int>(b), [&](int64_t position, unsigned char* at) {
         const double value = is_float(dtype) ? load_f64(dtype, at) : static_cast<double>(load_i64(dtype, at));
-        values[static_cast<size_t>(position)] = std::isnan(value) ? std::numeric_limits<double>::infinity() : value;    // NaN: not here
+        values[static_cast<size_t>(position)] =
+            std::isnan(value) ? std::numeric_limits<double>::infinity() : value;  // NaN: not here
       });
       run.plan[name].push_back(values);
     }
@@ -245,16 +273,18 @@ Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const 
 
 }  // namespace
 
-Results run_plan(const ir::Program& naive, const ir::Program&, const Lowered& lowered, int ranks, const Sizing& sizing, uint64_t seed, const Agreement& how) {
+Results run_plan(const ir::Program& naive, const ir::Program&, const Lowered& lowered, int ranks, const Sizing& sizing,
+                 uint64_t seed, const Agreement& how) {
   return run_both(naive, lowered, ranks, sizing, seed, how).plan;
 }
 
-double agree(const ir::Program& naive, const ir::Program&, const Lowered& lowered, int ranks, const Sizing& sizing, uint64_t seed, const Agreement& how) {
+double agree(const ir::Program& naive, const ir::Program&, const Lowered& lowered, int ranks, const Sizing& sizing,
+             uint64_t seed, const Agreement& how) {
   const Run run = run_both(naive, lowered, ranks, sizing, seed, how);
   double worst = 0;
   for (const auto& [name, tensors] : run.reference) {
     const auto found = run.plan.find(name);
-    if (found == run.plan.end()) continue;             // a state that nothing updates
+    if (found == run.plan.end()) continue;  // a state that nothing updates
     int64_t compared = 0;
     for (int r = 0; r < ranks; ++r)
       for (size_t k = 0; k < found->second[static_cast<size_t>(r)].size(); ++k) {
@@ -262,12 +292,13 @@ double agree(const ir::Program& naive, const ir::Program&, const Lowered& lowere
         const ir::Tensor& tensor = tensors[static_cast<size_t>(r)];
         if (static_cast<int64_t>(k) >= tensor.size()) continue;
         const double want = element(tensor, static_cast<int64_t>(k));
-        if (std::isnan(got) && !std::isnan(want)) continue;          // this rank has no such element
+        if (std::isnan(got) && !std::isnan(want)) continue;  // this rank has no such element
         ++compared;
         const double difference = std::abs(got - want) / (1 + std::abs(want));
         worst = std::max(worst, difference);
         if (how.exact ? got != want : !(difference <= how.tolerance)) {
-          ADD_FAILURE() << naive.name << ": " << name << "[" << k << "] on rank " << r << " of " << ranks << " is " << got << ", wanted " << want << " (seed " << seed << ")";
+          ADD_FAILURE() << naive.name << ": " << name << "[" << k << "] on rank " << r << " of " << ranks << " is "
+                        << got << ", wanted " << want << " (seed " << seed << ")";
           return worst;
         }
       }

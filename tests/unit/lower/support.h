@@ -17,22 +17,27 @@ std::string replace_all(std::string text, const std::string& from, const std::st
 // The schedule of program.md: split, reorder everything behind, store, one group.
 schedule::Schedule fused_schedule(const std::string& example, const std::string& launch = "");
 
-struct Sizing { std::map<std::string, int64_t> dims; std::vector<std::vector<int64_t>> shapes; };    // shapes: of `tensors P`
+struct Sizing {
+  std::map<std::string, int64_t> dims;
+  std::vector<std::vector<int64_t>> shapes;
+};  // shapes: of `tensors P`
 
 struct Agreement {
   int launches = 2;
-  double tolerance = 2e-5;                 // relative to 1 + |value|
-  bool exact = false;                      // integer programs
+  double tolerance = 2e-5;  // relative to 1 + |value|
+  bool exact = false;       // integer programs
   bool round_named = true;
-  std::vector<int64_t> chunk;              // per space; empty: the lowered one's
+  std::vector<int64_t> chunk;  // per space; empty: the lowered one's
 };
 
 // Runs `lowered` (of a schedule of `naive`) and `naive` on the same random data; fails the test where they differ.
 // Returns the largest relative difference.
-double agree(const ir::Program& naive, const ir::Program& scheduled, const Lowered& lowered, int ranks, const Sizing& sizing, uint64_t seed, const Agreement& how);
+double agree(const ir::Program& naive, const ir::Program& scheduled, const Lowered& lowered, int ranks,
+             const Sizing& sizing, uint64_t seed, const Agreement& how);
 
 // What results the plan leaves on every rank, whole where a rank has all of it (NaN where it has not), by name.
 using Results = std::map<ir::Name, std::vector<std::vector<double>>>;
-Results run_plan(const ir::Program& naive, const ir::Program& scheduled, const Lowered& lowered, int ranks, const Sizing& sizing, uint64_t seed, const Agreement& how);
+Results run_plan(const ir::Program& naive, const ir::Program& scheduled, const Lowered& lowered, int ranks,
+                 const Sizing& sizing, uint64_t seed, const Agreement& how);
 
 }  // namespace weft::lower
