@@ -309,7 +309,7 @@ def bench(*arguments, env=None):
 def small_figures(figures):
     examples = [os.path.join(ROOT, "examples", name) for name in sorted(os.listdir(os.path.join(ROOT, "examples"))) if name.endswith(".weft")]
     if figures.wanted("bucket_bytes_per_1024"):
-        figures.add("bucket_bytes_per_1024", [float(bench("buckets"))], "bytes", 12, False)
+        figures.add("bucket_bytes_per_1024", [float(bench("buckets", SHAPES))], "bytes", 12, False)
     if figures.wanted("enumerate_all_s"):
         figures.add("enumerate_all_s", [float(bench("enumerate", *examples)) for _ in range(3)], "s", 2, False)
     if figures.wanted("codegen_cold_s", "codegen_cached_ms"):

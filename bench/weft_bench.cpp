@@ -6,7 +6,7 @@
 //   weft_bench step                            ns of a bound local step on 2 floats, one rank
 //   weft_bench enumerate PROGRAM...            seconds to enumerate and predict them all
 //   weft_bench codegen PROGRAM                 seconds cold, milliseconds cached, of the best schedule's code
-//   weft_bench buckets                         bytes of bucket table per 1,024 elements
+//   weft_bench buckets SHAPES                  bytes of bucket table per 1,024 elements
 #include <cstdio>
 #include <iostream>
 
@@ -17,6 +17,7 @@
 #include "weft/api/weft.h"
 #include "weft/codegen/library.h"
 #include "weft/ir/shapes.h"
+#include "weft/runtime/layout.h"
 #include "weft/runtime/shapes.h"
 
 namespace weft::bench {
@@ -161,14 +162,27 @@ void codegen(const Arguments& arguments) {
   }
 }
 
+void buckets(const Arguments& arguments) {
+  std::vector<int64_t> lengths;
+  int64_t elements = 0;
+  for (const auto& tensor : ir::read_shapes(arguments.at(0))) {
+    int64_t length = 1;
+    for (const int64_t size : tensor.shape) length *= size;
+    lengths.push_back(length);
+    elements += length;
+  }
+  const runtime::SegmentIndex index(lengths);
+  std::printf("%.3f\n", static_cast<double>(index.bucket_bytes()) / (static_cast<double>(elements) / 1024));
+}
+
 }  // namespace
 }  // namespace weft::bench
 
 int main(int argc, char** argv) {
   using namespace weft::bench;
-  const std::map<std::string, void (*)(const Arguments&)> verbs = {{"serve", serve}, {"small", small}, {"step", step}, {"enumerate", enumerate}, {"codegen", codegen}};
+  const std::map<std::string, void (*)(const Arguments&)> verbs = {{"serve", serve}, {"small", small}, {"step", step}, {"enumerate", enumerate}, {"codegen", codegen}, {"buckets", buckets}};
   const auto verb = argc > 1 ? verbs.find(argv[1]) : verbs.end();
-  if (verb == verbs.end()) return std::fprintf(stderr, "weft_bench serve|small|step|enumerate|codegen ...\n"), 1;
+  if (verb == verbs.end()) return std::fprintf(stderr, "weft_bench serve|small|step|enumerate|codegen|buckets ...\n"), 1;
   try {
     verb->second(Arguments(argv + 2, argv + argc));
     return 0;

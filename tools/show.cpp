@@ -64,7 +64,7 @@ Verb add_show(CLI::App& app) {
   return [options] {
     const std::string text = is_plan_file(options->file) ? show_plan(plan::parse(read_file(options->file)), *options, false) : show_program(*options);
     if (options->out.empty())
-      std::fwrite(text.data(), 1, text.size(), stdout);
+      std::fputs(text.ends_with('\n') ? text.c_str() : (text + "\n").c_str(), stdout);
     else
       write_file(options->out, text);
   };

@@ -1,4 +1,6 @@
 // weft tune: the main job. Enumerate, predict, check, measure; a table best first, and why.
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -18,12 +20,22 @@ struct Options {
   std::string tuning;
 };
 
+// Most memory that this command and its ranks can have held at once: our own peak and the largest rank's, times ranks.
+// Shared blocks count in every rank that touched them, so this is an upper bound.
+int64_t peak_bytes(int ranks) {
+  rusage own, children;
+  getrusage(RUSAGE_SELF, &own);
+  getrusage(RUSAGE_CHILDREN, &children);
+  return (own.ru_maxrss + ranks * children.ru_maxrss) * 1024;
+}
+
 nlohmann::json to_json(const api::TuneReport& report, const Options& options, const ir::Program& program) {
   nlohmann::json out;
   const double plain_ns = tune::plain(report.space.trials).median_ns();
   out["program"] = program.name;
   out["ranks"] = options.program.ranks;
   out["memory_bytes"] = report.memory_bytes;
+  out["peak_bytes"] = peak_bytes(options.program.ranks);
   out["schedules"] = {{"enumerated", report.space.schedules}, {"kept", report.space.kept}, {"configurations", report.space.configurations}};
   out["check"] = {{"elements", report.check_elements}, {"tolerance", report.tolerance}};
   for (const tune::Trial& trial : report.space.trials)

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "weft/algo/algorithm.h"
+#include "weft/ir/ops.h"
 #include "weft/plan/walk.h"
 #include "weft/tune/file.h"
 
@@ -26,25 +27,34 @@ std::string label_of(const schedule::Schedule& schedule, bool plain) {
   return text;
 }
 
+// The collectives of large values that a scheduled program has: what an algorithm must be able to do.
+std::vector<algo::Collective> collectives(const ir::Program& program) {
+  const ir::Types types = ir::infer(program);
+  std::vector<algo::Collective> out;
+  for (const ir::Op& op : program.ops)
+    for (const algo::Collective collective : {algo::Collective::all_reduce, algo::Collective::reduce_scatter, algo::Collective::all_gather,
+                                              algo::Collective::broadcast, algo::Collective::reduce})
+      if (op.def->name == algo::name(collective) && !ir::is_small(types.at(op.name))) out.push_back(collective);
+  return out;
+}
+
 // The launch configurations of a candidate. On CPU ranks one thread advances all lanes, so one channel is enough; what
 // matters is the algorithm, and whether what is pushed bypasses the cache.
 std::vector<schedule::LaunchConfig> configurations(const ir::Program& program, const SearchOptions& options) {
-  const bool communicates = std::any_of(program.ops.begin(), program.ops.end(), [](const ir::Op& op) {
-    return op.attrs.reduce.has_value() || op.name.ends_with(".s");
-  });
+  const std::vector<algo::Collective> needed = collectives(program);
   std::vector<schedule::LaunchConfig> out;
   for (const algo::Algorithm* algorithm : algo::algorithms()) {
-    if (algorithm->needs_mapped() && !options.mapped) continue;
+    const bool able = std::all_of(needed.begin(), needed.end(), [&](algo::Collective c) { return algorithm->supports(c); });
     const bool rank_order = algorithm->order() == plan::Order::rank && algorithm->round() == plan::Round::once;
-    if (!rank_order && !options.any_order) continue;
+    if (!able || (algorithm->needs_mapped() && !options.mapped) || (!rank_order && !options.any_order)) continue;
     for (const bool stream : {false, true}) {
       schedule::LaunchConfig config;
-      if (communicates) config.algorithm = std::string(algorithm->name());
+      if (!needed.empty()) config.algorithm = std::string(algorithm->name());
       if (!rank_order) config.order = "any", config.round = "hops";
       if (stream) config.stream = true;
       out.push_back(config);
     }
-    if (!communicates) break;
+    if (needed.empty()) break;
   }
   return out;
 }
@@ -84,22 +94,24 @@ Trial make_trial(const schedule::Candidate& candidate, const schedule::LaunchCon
   return trial;
 }
 
-// Keeps the plain candidate's best configuration, the sampled dropped ones, and the best of the rest, one or two
-// configurations a candidate so that the few rounds see different schedules and not one schedule in many dresses.
+// Keeps the plain schedule, the best predicted of the others, and the sampled dropped ones. The plain schedule and the
+// favourite are measured in several configurations (what the model is least sure of), the others in their best one, so
+// that the few rounds see different schedules and not one schedule in many dresses.
 void choose(std::vector<Trial>& trials, int limit) {
   std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) { return a.prediction.total_ns < b.prediction.total_ns; });
+  constexpr int dresses = 3;
   std::vector<Trial> kept;
-  std::map<std::string, int> configurations_of;
-  bool have_plain = false;
+  std::map<std::string, int> seen;                       // schedules without their launch lines
+  std::string favourite;
   for (Trial& trial : trials) {
     schedule::Schedule bare = trial.schedule;
     bare.launches.clear();
-    int& seen = configurations_of[schedule::print(bare)];
-    const bool first_plain = trial.plain && !have_plain;
-    const bool room = static_cast<int>(kept.size()) < limit && seen < 2;
-    if (!room && !first_plain && !(trial.dropped && seen == 0)) continue;
-    seen++;
-    have_plain |= trial.plain;
+    const std::string key = schedule::print(bare);
+    if (favourite.empty()) favourite = key;
+    const int most = trial.plain || key == favourite ? dresses : 1;
+    const bool always = (trial.plain || trial.dropped) && seen[key] == 0;
+    if (!always && (static_cast<int>(kept.size()) >= limit || seen[key] >= most)) continue;
+    seen[key]++;
     kept.push_back(std::move(trial));
   }
   trials = std::move(kept);
