@@ -71,7 +71,7 @@ void every_schedule(const std::string& example) {
   int unsupported = 0, k = 0;
   for (const schedule::Candidate& candidate : space.candidates) {
     SCOPED_TRACE(example + ": " + schedule::one_line(candidate.schedule));
-    for (int turn = 0; turn < (slow() ? 24 : 2); ++turn, ++k) {
+    for (int turn = 0; turn < (slow() ? 48 : 2); ++turn, ++k) {
       const Form& form = forms[static_cast<size_t>(k) % std::size(forms)];
       const int channels = 1 + static_cast<int>(random() % 3),
                 ranks = slow() ? 1 + turn % 8 : 1 + static_cast<int>(random() % 8);

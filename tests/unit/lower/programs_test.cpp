@@ -152,6 +152,24 @@ TEST(Programs, ProductsOfMatrices) {
   }
 }
 
+// The optimizers in other floats, to the precision of each.
+TEST(Programs, EveryFloatDtype) {
+  const std::pair<const char*, double> dtypes[] = {{"f64", 1e-12}, {"f16", 2e-2}, {"bf16", 2e-1}};
+  for (const auto& [dtype, tolerance] : dtypes)
+    for (const char* example : {"sgd", "adam"}) {
+      const ir::Program naive = ir::parse(replace_all(read_example(example), "f32[", std::string(dtype) + "["));
+      const ir::Program program = schedule::replay(naive, fused_schedule(example));
+      for (const Way& way : ways) {
+        SCOPED_TRACE(fmt::format("{} {} {}", example, dtype, way.algorithm));
+        const Lowered lowered = lower_by(program, way, 2);
+        plan::require_verified(lowered.plan, {{1, 3}});
+        Agreement how;
+        how.tolerance = tolerance;
+        agree(naive, program, lowered, 3, {{}, {{31}, {1}, {70}}}, 5, how);
+      }
+    }
+}
+
 // One of everything is sent in its own type: links carry one dtype each.
 TEST(Programs, LinksCarryOneTypeEach) {
   const Lowered lowered =
