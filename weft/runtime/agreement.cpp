@@ -71,13 +71,29 @@ std::string Agreement::text_of(int rank, const Seen& seen) const {
   return text;
 }
 
-void Agreement::compare(int channel) {
+void Agreement::announce(uint64_t binding, const std::string& text) {
+  describe(binding, text);
+  mine_->announced_after.store(sequences_[0], std::memory_order_release);
+  mine_->announced.store(binding, std::memory_order_release);
+}
+
+// The peer stands before the launch that I am in, and binds.
+bool Agreement::binds_instead(int rank, Seen& seen) const {
+  seen = {};
+  seen.binding = board(rank).announced.load(std::memory_order_acquire);
+  return seen.binding != 0 && board(rank).announced_after.load(std::memory_order_acquire) + 1 == sequences_[0];
+}
+
+void Agreement::compare(int channel, int64_t waited_ns) {
+  constexpr int64_t patience_ns = 1'000'000'000;
   const uint64_t sequence = sequences_[static_cast<size_t>(channel)];
   const int me = transport_.rank();
   Seen mine, theirs;
   if (!read(me, channel, sequence, mine)) return;
   for (int peer = 0; peer < transport_.size(); ++peer) {
-    if (peer == me || !read(peer, channel, sequence, theirs) || theirs.hash == mine.hash) continue;
+    if (peer == me) continue;
+    const bool there = read(peer, channel, sequence, theirs);
+    if (there ? theirs.hash == mine.hash : waited_ns < patience_ns || !binds_instead(peer, theirs)) continue;
     const int low = std::min(me, peer), high = std::max(me, peer);
     const std::string message =
         fmt::format("ranks disagree about launch {}:\n    rank {} runs {}\n    rank {} runs {}", sequence, low,
@@ -88,7 +104,7 @@ void Agreement::compare(int channel) {
 }
 
 void Agreement::stranger(int channel, int peer, const std::string& where) {
-  compare(channel);
+  compare(channel, 0);
   const std::string message =
       fmt::format("{} got a message of another launch from rank {} (here launch {} of channel {} runs)", where, peer, sequence(channel), channel);
   transport_.raise({ErrorKind::agreement, transport_.rank(), message});

@@ -40,6 +40,7 @@ struct Board {
   static constexpr int history = 8;      // launches per channel that can still be compared
   std::array<std::array<HeaderEntry, history>, max_channels> headers;
   std::array<DetailEntry, history> details;
+  alignas(64) std::atomic<uint64_t> announced, announced_after;          // binding under way, and the launches before it
 };
 
 class Agreement {
@@ -64,9 +65,15 @@ class Agreement {
   bool described(uint64_t binding) const { return mine_->details[binding % Board::history].binding.load(std::memory_order_relaxed) == binding; }
   uint64_t next_binding() { return ++bindings_; }
 
+  // What this rank binds, while that waits for all ranks: a peer that has launched something else instead would wait for
+  // us, and we for it. Taken back when it is done.
+  void announce(uint64_t binding, const std::string& text);
+  void retract() { mine_->announced.store(0, std::memory_order_release); }
+
   // Compares my present launch on `channel` with what peers have published for the same number. A difference is raised
-  // on all ranks and thrown. Peers that are not there yet, or long past, say nothing.
-  void compare(int channel);
+  // on all ranks and thrown. Peers that are not there yet, or long past, say nothing; one that has been binding since
+  // before `waited_ns` of at least a second disagrees too.
+  void compare(int channel, int64_t waited_ns);
   // The same after a foreign tag from `peer`: if no header explains it, that is an error too.
   [[noreturn]] void stranger(int channel, int peer, const std::string& where);
   uint64_t sequence(int channel) const { return sequences_[static_cast<size_t>(channel)]; }
@@ -84,6 +91,7 @@ class Agreement {
   struct Seen { uint64_t hash = 0, binding = 0; std::vector<double> scalars; size_t scalar_count = 0; };
   bool read(int rank, int channel, uint64_t sequence, Seen& seen) const;
   std::string text_of(int rank, const Seen& seen) const;
+  bool binds_instead(int rank, Seen& seen) const;
   Board& board(int rank) const { return *reinterpret_cast<Board*>(window_->at[static_cast<size_t>(rank)]); }
 
   transport::Transport& transport_;

@@ -25,13 +25,13 @@ class Binder {
   Binder(Loaded& loaded, BoundState& state) : loaded_(loaded), instance_(loaded.instance), state_(state), memory_(loaded, state) {}
 
   void run() {
-    open_links();
+    describe();
+    grow();
     state_.hoisted.reset(static_cast<std::byte*>(::operator new(static_cast<size_t>(loaded_.hoisted_bytes + 64), std::align_val_t{64})),
                          [](std::byte* p) { ::operator delete(p, std::align_val_t{64}); });
     for (LoadedLane& lane : loaded_.lanes) bind_lane(lane);
     for (const plan::Awaited& block : loaded_.advancing_of) state_.advance_by.push_back(iterations(block.lane, block.block));
     make_staging();
-    describe();
   }
 
  private:
@@ -42,53 +42,18 @@ class Binder {
     return state_.extents->iterations(std::span<const uint16_t>(head.spaces.data(), head.spaces.size()), from.channel);
   }
 
+  // What must be allocated by all ranks together. Peers that launch something else meanwhile would wait for us and we for
+  // them: the announcement lets them see it.
+  void grow() {
+    const uint64_t binding = state_.binding;
+    const bool alone = instance_.ranks() == 1;
+    if (!alone) loaded_.owner.agreement.announce(binding, state_.text);
+    memory_.allocate_scratch();
+    loaded_.open_links(state_.extents.get());
+    if (!alone) loaded_.owner.agreement.retract();
+  }
+
   // ---- links
-  // The largest message of each family on any rank: agreed extents give the same answer everywhere; counts that are not
-  // agreed are bounded by their chunk.
-  int64_t cell_bound(const plan::Block& block, int space, int64_t parts) const {
-    if (block.loop) {
-      const int64_t grain = std::max<int64_t>(1, instance_.plan().spaces[static_cast<size_t>(space)].grain);
-      const int64_t chunk = loaded_.chunk_elements[static_cast<size_t>(space)] + grain, slice = (chunk + block.slices - 1) / block.slices + grain;
-      return parts * (block.slices == 1 ? chunk : slice);
-    }
-    int64_t most = 0;
-    for (int64_t part = 0; part < instance_.parts(space); ++part) most = std::max(most, state_.extents->part_size(space, part));
-    return parts * most;
-  }
-
-  void note_messages(std::vector<int64_t>& bytes) const {
-    for (const plan::AssembledLane& lane : loaded_.assembly.lanes)
-      for (const plan::AssembledBlock& block : lane.blocks)
-        for (const plan::AssembledStep& step : block.steps) {
-          if (step.sends.empty()) continue;
-          const int main = plan::main_operand(instance_, block, step.flat);
-          if (main < 0) continue;
-          const plan::FlatOperand& operand = step.flat.operands[static_cast<size_t>(main)];
-          const int64_t elements = cell_bound(block.head, instance_.buffer_space(operand.name), operand.part_count);
-          for (int link : step.sends) {
-            const int family = loaded_.assembly.links[static_cast<size_t>(link)].family;
-            bytes[static_cast<size_t>(family)] = std::max(bytes[static_cast<size_t>(family)], elements * size_bytes(loaded_.typing->family(family)));
-          }
-        }
-  }
-
-  void open_links() {
-    const plan::Plan& plan = instance_.plan();
-    message_bytes_.assign(plan.families.size(), -1);
-    note_messages(message_bytes_);
-    std::map<plan::Protocol, int> ordinals;
-    for (size_t f = 0; f < plan.families.size(); ++f) {
-      const plan::Family& family = plan.families[f];
-      const int ordinal = ordinals[family.protocol]++;
-      if (message_bytes_[f] < 0) continue;               // nobody sends
-      int64_t payload = 4096;
-      while (payload < message_bytes_[f]) payload *= 2;
-      RingSet*& rings = loaded_.rings[f];
-      const RingKey wanted{family.protocol, ordinal, instance_.channels(), family.slots, payload};
-      if (!rings || !rings->key().serves(wanted)) rings = &loaded_.owner.rings(wanted);
-    }
-  }
-
   void make_staging() {
     int64_t bytes = 0;
     const auto each = [&](auto&& f) {
@@ -308,14 +273,14 @@ class Binder {
         use.protocol = instance_.plan().families[family].protocol;
         use.slots = static_cast<uint32_t>(instance_.plan().families[family].slots);
         use.element_bytes = size_bytes(typing.dtype);
-        use.tell_every = message_bytes_[family] <= 16384 ? std::max(1u, use.slots / 2) : 1;
+        use.tell_every = loaded_.message_bytes[family] <= 16384 ? std::max(1u, use.slots / 2) : 1;
         uses.push_back(use);
         (receives ? step.receives : step.sends)++;
       }
     step.links = uses.data();
     for (const LinkUse& use : uses) {
       const uint16_t family = loaded.text->flat.operands[static_cast<size_t>(loaded.typing.operands[use.operand].operand)].name;
-      staging_bytes_[&use] = message_bytes_[family];
+      staging_bytes_[&use] = loaded_.message_bytes[family];
     }
   }
 
@@ -440,7 +405,6 @@ class Binder {
   const plan::Instance& instance_;
   BoundState& state_;
   Memory memory_;
-  std::vector<int64_t> message_bytes_;   // per family: the largest
   std::map<const LinkUse*, int64_t> staging_bytes_;
   std::map<std::tuple<const plan::Block*, int, int64_t>, const Cells*> known_;
   std::map<const plan::SegmentTable*, std::shared_ptr<const SegmentIndex>> indexes_;

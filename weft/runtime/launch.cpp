@@ -42,24 +42,24 @@ void prepare(BoundState& state, std::span<const expr::ScalarValue> scalars) {
   state.prepared = true;
 }
 
-void compare_headers(Launch& launch);
+void compare_headers(Launch& launch, int64_t waited_ns);
 
 [[noreturn]] void late(Launch& launch, int64_t waited_ns) {
   transport::Transport& transport = launch.owner->transport;
-  compare_headers(launch);
+  compare_headers(launch, waited_ns);
   const std::string message = fmt::format("{} since {} (plan {}, launch {})", waiting(launch), human_ns(static_cast<double>(waited_ns)),
                                           launch.state->loaded->name(), launch.number);
   transport.raise({ErrorKind::timeout, transport.rank(), message});
   throw Error(ErrorKind::timeout, message, "is that rank stopped, much slower, or not launching this? WEFT_TIMEOUT_S sets the limit");
 }
 
-void compare_headers(Launch& launch) {
-  for (int channel = 0; channel < launch.state->loaded->instance.channels(); ++channel) launch.owner->agreement.compare(channel);
+void compare_headers(Launch& launch, int64_t waited_ns) {
+  for (int channel = 0; channel < launch.state->loaded->instance.channels(); ++channel) launch.owner->agreement.compare(channel, waited_ns);
 }
 
 [[noreturn]] void meet_stranger(Launch& launch) {
   if (launch.stranger_bytes < 0) launch.owner->agreement.stranger(launch.stranger_channel, launch.stranger, waiting(launch));
-  compare_headers(launch);
+  compare_headers(launch, 0);
   transport::Transport& transport = launch.owner->transport;
   const std::string message = fmt::format("counts differ: {} and gets {} bytes, not the {} of its own counts", waiting(launch), launch.stranger_bytes, launch.expected_bytes);
   transport.raise({ErrorKind::agreement, transport.rank(), message});
@@ -74,7 +74,7 @@ void slow_wait(Launch& launch, Idle& idle, int64_t waited_ns) {
   transport::Transport& transport = launch.owner->transport;
   if (waited_ns > (idle.compared_ns ? idle.compared_ns + compare_every_ns : first_compare_ns)) {
     idle.compared_ns = waited_ns;
-    compare_headers(launch);
+    compare_headers(launch, waited_ns);
   }
   if (waited_ns > transport.timeout_ns()) late(launch, waited_ns);
   transport::slow_round(transport, waited_ns, transport.timeout_ns() - waited_ns + 1);

@@ -57,7 +57,7 @@ Loaded::Loaded(Communicator::Impl& of, const plan::Plan& plan, const LoadOptions
   chunk_elements = chunks_for(instance, options);
   const std::string text = plan::print(plan), params = params_text(options),
                     settings = settings_text(chunk_elements, options.stream, owner.kernels.name());
-  agree_on_load(transport, fmt::format("load plan {}", plan.name),
+  agree_on_load(transport, "load a plan",
                 {{"plan", text}, {"parameters", params}, {"program, schedule and machine", options.identity}, {"settings", settings}});
   identity = hash64(text + "\n" + params + "\n" + options.identity + "\n" + settings);
   if (instance.channels() > max_channels)
@@ -68,7 +68,7 @@ Loaded::Loaded(Communicator::Impl& of, const plan::Plan& plan, const LoadOptions
   scalar_names = plan::launch_scalars(plan);
   lay_out();
   find_code();
-  rings.assign(plan.families.size(), nullptr);
+  open_links(nullptr);
   connect_awaits();
 }
 

@@ -84,6 +84,7 @@ class Loaded {
   int64_t hoisted_bytes = 0;
   std::vector<std::string> scalar_names;
   std::vector<RingSet*> rings;           // per family
+  std::vector<int64_t> message_bytes;    // per family: the largest message of any rank, -1: nobody sends
   std::vector<BlockCounter*> advancing;  // own and shadow blocks, with the block they count (same order as below)
   std::vector<plan::Awaited> advancing_of;
   int64_t launches = 0;                  // that are over
@@ -91,6 +92,8 @@ class Loaded {
   int64_t scratch_version = 0;
   std::shared_ptr<BoundState> last;      // of the last launch by start()
 
+  // Rings that hold the messages of these extents (null: what is known at load). Collective where they must grow.
+  void open_links(const plan::Extents* extents);         // rings.cpp
   std::string name() const { return instance.plan().name; }
   int rank() const;
   std::string describe(const LoadedLane& lane, int block, int step) const;
@@ -98,6 +101,7 @@ class Loaded {
  private:
   void lay_out();
   void find_code();
+  void measure_messages(const plan::Extents* extents);
   void connect_awaits();                 // await.cpp
   void connect_here(LoadedAwait& await, LoadedLane& lane);
   void connect_remote(LoadedAwait& await, const AwaitWords& words);

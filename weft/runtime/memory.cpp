@@ -33,7 +33,12 @@ Memory::Memory(Loaded& loaded, BoundState& state) : loaded_(loaded), state_(stat
     throw Error(ErrorKind::user, fmt::format("plan {} has {} buffers, the launch binds {}", loaded.name(), count, state.args.buffers.size()));
   buffers_.resize(count);
   for (size_t b = 0; b < count; ++b) resolve(static_cast<int>(b));
-  state.scratch_version = loaded.scratch_version;
+}
+
+void Memory::allocate_scratch() {
+  for (size_t b = 0; b < buffers_.size(); ++b)
+    if (binding_of(static_cast<int>(b)) < 0) resolve_scratch(static_cast<int>(b));
+  state_.scratch_version = loaded_.scratch_version;
 }
 
 // The buffer whose binding stands for this one: itself, else the first bound one of those that share its memory; -1: scratch.
@@ -50,7 +55,7 @@ int Memory::binding_of(int buffer) const {
 void Memory::resolve(int buffer) {
   const plan::Buffer& text = buffer_of(loaded_, buffer);
   const int from = binding_of(buffer);
-  if (from < 0) return resolve_scratch(buffer);
+  if (from < 0) return check_scratch(buffer);
   if (text.depth > 0 && text.role == plan::Buffer::Role::scratch)
     throw Error(ErrorKind::user, fmt::format("buffer {} is scratch that holds {} chunks in turn and cannot be bound", text.name, text.depth), "leave its binding empty");
   const plan::Binding& binding = state_.args.buffers[static_cast<size_t>(from)];
@@ -104,12 +109,16 @@ int64_t Memory::scratch_bytes(int buffer, BufferMemory& memory) const {
   return most * bytes;
 }
 
+void Memory::check_scratch(int buffer) const {
+  const plan::Buffer& text = buffer_of(loaded_, buffer);
+  if (text.role != plan::Buffer::Role::scratch && buffer_of(loaded_, loaded_.instance.buffer_root(buffer)).role != plan::Buffer::Role::scratch)
+    throw Error(ErrorKind::user, fmt::format("buffer {} of plan {} is not bound", text.name, loaded_.name()), "only scratch may be left to the runtime");
+}
+
 void Memory::resolve_scratch(int buffer) {
   const plan::Instance& instance = loaded_.instance;
   const plan::Buffer& text = buffer_of(loaded_, buffer);
   const int root = instance.buffer_root(buffer);
-  if (text.role != plan::Buffer::Role::scratch && buffer_of(loaded_, root).role != plan::Buffer::Role::scratch)
-    throw Error(ErrorKind::user, fmt::format("buffer {} of plan {} is not bound", text.name, loaded_.name()), "only scratch may be left to the runtime");
   BufferMemory& memory = buffers_[static_cast<size_t>(buffer)];
   int64_t bytes = 0;
   bool mapped = false;

@@ -20,9 +20,9 @@ struct BufferMemory {
 
 class Memory {
  public:
-  // Throws Error(user) for buffers that are not bound or lie where peers cannot reach them. Allocates scratch: collective
-  // where peers map it.
+  // Throws Error(user) for buffers that are not bound or lie where peers cannot reach them.
   Memory(Loaded& loaded, BoundState& state);
+  void allocate_scratch();               // collective where peers map it and it must grow
   const BufferMemory& operator[](int buffer) const { return buffers_[static_cast<size_t>(buffer)]; }
   // Address of the buffer on `rank`, as mapped here.
   std::byte* base(int buffer, int rank) const;
@@ -34,6 +34,7 @@ class Memory {
   int binding_of(int buffer) const;
   void resolve(int buffer);
   void resolve_scratch(int buffer);
+  void check_scratch(int buffer) const;
   void find_window(int buffer, const void* data, std::shared_ptr<transport::Window>& window, int64_t& offset) const;
   int64_t scratch_bytes(int buffer, BufferMemory& memory) const;
   Scratch& scratch(int root, int64_t bytes, bool mapped);

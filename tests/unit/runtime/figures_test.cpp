@@ -115,7 +115,9 @@ double measure(transport::Transport& t, Bound& bound, int launches, int rounds, 
 plan::LaunchArgs args_for(const plan::Plan& plan, int64_t elements, std::vector<void*> buffers) {
   plan::LaunchArgs args;
   for (size_t s = 0; s < plan.spaces.size(); ++s) args.spaces.push_back(flat(elements));
-  for (void* data : buffers) args.buffers.push_back(data ? plan::Binding(plan::Dense{data}) : plan::Binding());
+  args.buffers.resize(buffers.size());
+  for (size_t b = 0; b < buffers.size(); ++b)
+    if (buffers[b]) args.buffers[b] = plan::Dense{buffers[b]};
   return args;
 }
 
