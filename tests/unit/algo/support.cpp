@@ -60,8 +60,9 @@ void run(Trial& trial, const plan::Plan& plan) {
         store_f64(trial.dtype, rank.memory[0].bytes.data() + (i - begin) * size_bytes(trial.dtype),
                   trial.inputs[static_cast<size_t>(r)][static_cast<size_t>(i)]);
     }
-    for (size_t b = 0; b < plan.buffers.size(); ++b)
-      rank.args.buffers.push_back(b < 2 ? plan::Binding(plan::Dense{rank.memory[b].data()}) : plan::Binding());
+    rank.args.buffers.resize(plan.buffers.size());
+    for (const size_t b : {size_t{0}, size_t{1}})
+      rank.args.buffers[b].emplace<plan::Dense>().data = rank.memory[b].data();
     args.push_back(rank.args);
   }
   plan::InterpretOptions options;
