@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 FUNCTION_LIMIT, FILE_LIMIT = 80, 600
-PROMISES = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented|stubbed)\b", re.I)
+PROMISES = re.compile(r"\b(TODO|FIXME|XXX|HACK|[Nn]ot implemented|[Ss]tubbed)\b")
 
 
 def rooms_of(root):

@@ -4,6 +4,13 @@
 
 #include "weft/base/hash.h"
 
+// These loops touch every byte of a model several times in a tuning run: built for the widest vectors there are.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define WEFT_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WEFT_CLONES
+#endif
+
 namespace weft::api {
 namespace {
 
@@ -27,16 +34,24 @@ int64_t integer_of(uint32_t word, Dtype dtype, bool positive) {
   return positive || !is_signed(dtype) ? small + (positive ? 1 : 0) : small - 3;
 }
 
-void fill_f32(const Pattern& pattern, float* __restrict at, int64_t position, int64_t count) {
+WEFT_CLONES void fill_f32(const Pattern& pattern, float* __restrict at, int64_t position, int64_t count) {
   const uint32_t salt = pattern.salt;
   const bool positive = pattern.positive;
   for (int64_t i = 0; i < count; i++) at[i] = value_of(word_of(salt, static_cast<uint64_t>(position + i)), positive);
 }
 
-inline uint64_t mix(uint64_t position, uint64_t bits) {
-  uint64_t x = (position + 1) * 0x9E3779B97F4A7C15ull ^ (bits + 0x7F4A7C15ull) * 0xBF58476D1CE4E5B9ull;
-  x ^= x >> 29;
-  return x * 0x94D049BB133111EBull;
+// 32-bit arithmetic, for the same reason as above. Sums of mixed words do not depend on the order of the elements.
+inline uint32_t mix(uint32_t position, uint32_t bits) {
+  uint32_t x = position * 2654435761u + bits * 2246822519u + 374761393u;
+  x ^= x >> 15;
+  x *= 3266489917u;
+  return x ^ (x >> 13);
+}
+
+WEFT_CLONES uint64_t digest_words(const uint32_t* at, uint32_t position, int64_t count) {
+  uint64_t sum = 0;
+  for (int64_t i = 0; i < count; i++) sum += mix(position + static_cast<uint32_t>(i), at[i]);
+  return sum;
 }
 
 template <typename Bits> uint64_t digest_of(const void* at, int64_t position, int64_t count) {
@@ -44,7 +59,8 @@ template <typename Bits> uint64_t digest_of(const void* at, int64_t position, in
   for (int64_t i = 0; i < count; i++) {
     Bits bits;
     std::memcpy(&bits, static_cast<const char*>(at) + i * static_cast<int64_t>(sizeof bits), sizeof bits);
-    sum += mix(static_cast<uint64_t>(position + i), bits);
+    const uint64_t wide = static_cast<uint64_t>(bits);
+    sum += mix(static_cast<uint32_t>(position + i), static_cast<uint32_t>(wide) ^ static_cast<uint32_t>(wide >> 32) * 668265263u);
   }
   return sum;
 }
@@ -96,7 +112,7 @@ uint64_t digest(int64_t element_bytes, const Piece& piece) {
   switch (element_bytes) {
     case 1: return digest_of<uint8_t>(piece.at, piece.position, piece.count);
     case 2: return digest_of<uint16_t>(piece.at, piece.position, piece.count);
-    case 4: return digest_of<uint32_t>(piece.at, piece.position, piece.count);
+    case 4: return digest_words(static_cast<const uint32_t*>(piece.at), static_cast<uint32_t>(piece.position), piece.count);
     case 8: return digest_of<uint64_t>(piece.at, piece.position, piece.count);
     default: internal_failure(__FILE__, __LINE__, "element size", fmt::format("{} bytes", element_bytes));
   }

@@ -2,6 +2,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#endif
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define WEFT_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WEFT_CLONES
@@ -35,11 +37,6 @@ void stream_all(float* data, int64_t count, float value) {
 #endif
 }
 
-WEFT_CLONES void arithmetic_rounds(int64_t rounds, float* lane) {
-  for (int64_t round = 0; round < rounds; round++)
-    for (int j = 0; j < 64; j++) lane[j] = lane[j] * 0.999f + 1.0f / (__builtin_sqrtf(lane[j] * lane[j]) + 1.0f);
-}
-
 }  // namespace
 
 float sweep(Sweep kind, float* data, int64_t bytes) {
@@ -50,14 +47,6 @@ float sweep(Sweep kind, float* data, int64_t bytes) {
   else
     stream_all(data, count, 1.5f);
   return 0;
-}
-
-double arithmetic(int64_t rounds, float* sink) {
-  float lane[64];
-  for (int j = 0; j < 64; j++) lane[j] = static_cast<float>(j);
-  arithmetic_rounds(rounds, lane);
-  for (const float value : lane) *sink += value;
-  return static_cast<double>(rounds) * 64 * 6;
 }
 
 }  // namespace weft::api

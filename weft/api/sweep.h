@@ -8,7 +8,5 @@ namespace weft::api {
 enum class Sweep : uint8_t { read, write, write_stream };
 // One pass over `bytes` (a multiple of 4096). Returns a value that keeps reads alive.
 float sweep(Sweep kind, float* data, int64_t bytes);
-// A chain of multiplications, additions, divisions and square roots on registers; returns flops done.
-double arithmetic(int64_t rounds, float* sink);
 
 }  // namespace weft::api

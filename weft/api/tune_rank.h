@@ -45,7 +45,8 @@ class TuneRank {
   std::string remember_digests(int plain);
   std::string compare_bits(int id);
   std::string compare_reference(int id);
-  uint64_t digest_held(const tune::Trial& by, const ir::Name& name);
+  std::vector<Piece> held(const tune::Trial& trial, const ir::Name& name) const;
+  uint64_t digest_over(const ir::Name& name, const std::vector<Piece>& wanted) const;
   void meet();                                           // a spinning barrier: ranks leave it within a cache line's hop
   double error_of(const ir::Name& name, const ir::Tensor& expected);
 
