@@ -18,6 +18,7 @@ bool scattered(const lower::Lowered& lowered, int buffer) {
 
 Placement place(const lower::Lowered& lowered, const ir::Sizes& sizes, int rank, int buffer, int64_t& at) {
   Placement out;
+  out.bound = true;
   out.bytes = lower::buffer_bytes(lowered, sizes, rank, buffer);
   out.offset = at;
   int64_t most = out.bytes;                                       // the same offsets on all ranks
@@ -58,7 +59,7 @@ std::map<int, plan::Binding> bindings(const Layout& layout, std::byte* base) {
       plan::Segments segments;
       for (const int64_t offset : place.tensor_offsets) segments.data.push_back(base + offset);
       out[static_cast<int>(i)] = segments;
-    } else if (place.bytes > 0) {
+    } else if (place.bound) {
       out[static_cast<int>(i)] = plan::Dense{base + place.offset};
     }
   }

@@ -13,7 +13,8 @@
 namespace weft::api {
 
 struct Placement {
-  int64_t offset = 0, bytes = 0;             // bytes: of this rank
+  bool bound = false;                        // laid out here; else the runtime's own
+  int64_t offset = 0, bytes = 0;             // bytes: of this rank, possibly none
   std::vector<int64_t> tensor_offsets;       // scattered: one per tensor, 64-aligned; empty: dense
 };
 struct Layout { std::vector<Placement> buffers; int64_t total_bytes = 0; };      // per buffer of the plan

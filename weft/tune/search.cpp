@@ -94,24 +94,35 @@ Trial make_trial(const schedule::Candidate& candidate, const schedule::LaunchCon
   return trial;
 }
 
+std::string algorithm_of(const Trial& trial) { return trial.schedule.launches.empty() ? "" : trial.schedule.launches[0].algorithm.value_or(""); }
+
+// Of one schedule: its best configuration; where the model is to be doubted also the same algorithm with the other kind
+// of stores, and the best of the other algorithms.
+bool worth_measuring(const Trial& trial, const std::vector<std::string>& algorithms_kept, bool several) {
+  if (algorithms_kept.empty()) return true;
+  if (!several || algorithms_kept.size() >= 3) return false;
+  const auto same = std::count(algorithms_kept.begin(), algorithms_kept.end(), algorithm_of(trial));
+  const bool first = algorithm_of(trial) == algorithms_kept.front();
+  return first ? same < 2 : same == 0 && static_cast<size_t>(std::count(algorithms_kept.begin(), algorithms_kept.end(), algorithms_kept.front())) == algorithms_kept.size();
+}
+
 // Keeps the plain schedule, the best predicted of the others, and the sampled dropped ones. The plain schedule and the
-// favourite are measured in several configurations (what the model is least sure of), the others in their best one, so
-// that the few rounds see different schedules and not one schedule in many dresses.
+// favourite are measured in several configurations, the others in their best one, so that the few rounds see different
+// schedules and not one schedule in many dresses.
 void choose(std::vector<Trial>& trials, int limit) {
   std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) { return a.prediction.total_ns < b.prediction.total_ns; });
-  constexpr int dresses = 3;
   std::vector<Trial> kept;
-  std::map<std::string, int> seen;                       // schedules without their launch lines
+  std::map<std::string, std::vector<std::string>> algorithms;        // kept so far, per schedule without its launch lines
   std::string favourite;
   for (Trial& trial : trials) {
     schedule::Schedule bare = trial.schedule;
     bare.launches.clear();
     const std::string key = schedule::print(bare);
     if (favourite.empty()) favourite = key;
-    const int most = trial.plain || key == favourite ? dresses : 1;
-    const bool always = (trial.plain || trial.dropped) && seen[key] == 0;
-    if (!always && (static_cast<int>(kept.size()) >= limit || seen[key] >= most)) continue;
-    seen[key]++;
+    std::vector<std::string>& mine = algorithms[key];
+    if (!worth_measuring(trial, mine, trial.plain || key == favourite)) continue;
+    if (static_cast<int>(kept.size()) >= limit && !trial.plain && !(trial.dropped && mine.empty())) continue;
+    mine.push_back(algorithm_of(trial));
     kept.push_back(std::move(trial));
   }
   trials = std::move(kept);
