@@ -106,8 +106,8 @@ void Loaded::connect_remote(LoadedAwait& await, const AwaitWords& words) {
   BlockCounter*& shadow = shadows_[{awaited.lane, awaited.block}];
   if (!shadow) {
     shadow = counters_.emplace_back(std::make_unique<BlockCounter>()).get();
-    advancing.push_back(shadow);
-    advancing_of.push_back({awaited.lane, awaited.block, 0, 0});
+    shadows.push_back(shadow);
+    shadows_of.push_back({awaited.lane, awaited.block, 0, 0});
   }
   await.block = shadow;
   await.done_word = word(rank(), words.find(rank(), awaited.lane, awaited.block, awaited.step));

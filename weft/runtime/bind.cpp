@@ -22,7 +22,7 @@ bool uses_given(const plan::Instance& instance, const plan::Block& block) {
 
 class Binder {
  public:
-  Binder(Loaded& loaded, BoundState& state) : loaded_(loaded), instance_(loaded.instance), state_(state), memory_(loaded, state) {}
+  Binder(Loaded& loaded, BoundState& state) : loaded_(loaded), instance_(loaded.instance), state_(state), storage_(&state.storage), memory_(loaded, state) {}
 
   void run() {
     describe();
@@ -30,7 +30,7 @@ class Binder {
     state_.hoisted.reset(static_cast<std::byte*>(::operator new(static_cast<size_t>(loaded_.hoisted_bytes + 64), std::align_val_t{64})),
                          [](std::byte* p) { ::operator delete(p, std::align_val_t{64}); });
     for (LoadedLane& lane : loaded_.lanes) bind_lane(lane);
-    for (const plan::Awaited& block : loaded_.advancing_of) state_.advance_by.push_back(iterations(block.lane, block.block));
+    for (const plan::Awaited& block : loaded_.shadows_of) state_.advance_by.push_back(iterations(block.lane, block.block));
     make_staging();
   }
 
@@ -57,20 +57,20 @@ class Binder {
   void make_staging() {
     int64_t bytes = 0;
     const auto each = [&](auto&& f) {
-      for (std::vector<LinkUse>& uses : state_.links)
+      for (std::vector<LinkUse>& uses : storage_->links)
         for (LinkUse& use : uses)
           if (use.protocol != plan::Protocol::simple) f(use);
     };
     each([&](LinkUse& use) { use.progress = bytes, bytes += (staging_bytes_.at(&use) + 63) / 64 * 64; });
-    state_.staging.reset(new std::byte[static_cast<size_t>(bytes + 64)]);
-    each([&](LinkUse& use) { use.staging = state_.staging.get() + use.progress, use.progress = 0; });
+    storage_->staging.reset(new std::byte[static_cast<size_t>(bytes + 64)]);
+    each([&](LinkUse& use) { use.staging = storage_->staging.get() + use.progress, use.progress = 0; });
   }
 
   // ---- cells and addresses
   const Cells* cells(const plan::Block& block, int space, int64_t part, int channel) {
     const auto key = std::make_tuple(&block, space, part);
     if (const auto at = known_.find(key); at != known_.end() && at->second->channel == channel) return at->second;
-    Cells& cells = state_.cells.emplace_back();
+    Cells& cells = storage_->cells.emplace_back();
     const plan::Extents& extents = *state_.extents;
     cells.extents = &extents, cells.space = space, cells.part = part, cells.channel = channel, cells.slices = block.slices;
     cells.loop = std::find(block.spaces.begin(), block.spaces.end(), static_cast<uint16_t>(space)) != block.spaces.end();
@@ -135,7 +135,7 @@ class Binder {
   void strided_address(Address& address, const BufferMemory& memory, int buffer, int rank, bool own) {
     address.kind = own ? Address::Kind::strided_own : Address::Kind::strided;
     address.base = memory_.base(buffer, rank);
-    StridedView& view = state_.views.emplace_back();
+    StridedView& view = storage_->views.emplace_back();
     int64_t elements = 1;
     for (size_t d = 0; d < memory.strided->shape.size(); ++d) {
       view.shape.push_back(memory.strided->shape[d]);
@@ -153,7 +153,7 @@ class Binder {
     address.kind = Address::Kind::segments;
     const Scattered*& known = scattered_[{buffer, rank}];
     if (!known) {
-      Scattered& scattered = state_.scattered.emplace_back();
+      Scattered& scattered = storage_->scattered.emplace_back();
       scattered.index = segments(instance_.buffer_space(buffer));
       if (scattered.index->segments() != static_cast<int64_t>(memory.segments.size()))
         throw Error(ErrorKind::user, fmt::format("buffer {} is bound to {} tensors, its space has {}", instance_.plan().buffers[static_cast<size_t>(buffer)].name,
@@ -172,7 +172,7 @@ class Binder {
     if (known) return known;
     const plan::Space& text = instance_.plan().spaces[static_cast<size_t>(space)];
     const plan::SpaceExtent& extent = state_.args.spaces[static_cast<size_t>(space)];
-    Meet& meet = state_.meets.emplace_back();
+    Meet& meet = storage_->meets.emplace_back();
     const bool column = text.derived == plan::Space::Derived::column;
     if (text.derived == plan::Space::Derived::segment && !extent.meeting) {
       meet.index = segments(space);
@@ -210,7 +210,7 @@ class Binder {
   }
 
   Address constant_address(Dtype dtype, double value) {
-    std::array<double, 2>& memory = state_.constants.emplace_back();
+    std::array<double, 2>& memory = storage_->constants.emplace_back();
     if (dtype == Dtype::f64x2) memory = {value, value};
     else store_f64(dtype, memory.data(), value);
     Address address;
@@ -227,20 +227,60 @@ class Binder {
       LoadedBlock& from = lane.blocks[b];
       BoundBlock& block = cursor.blocks.emplace_back();
       block.loop = from.text->head.loop, block.slices = from.text->head.slices, block.counter = from.counter, block.pushes = from.pushes;
-      block.iterations = iterations(lane.assembled, static_cast<int>(b));
-      for (LoadedStep& step : from.steps) {
-        block.steps.push_back(bind_step(lane, from, step));
-        most = std::max(most, step.typing.operands.size());
-      }
+      for (LoadedStep& step : from.steps) most = std::max(most, step.typing.operands.size());
+      block.late = reads_counts(from.text->head);
+      if (!block.late) bind_block(lane, b, block);
     }
     cursor.pointers.resize(most + 1);
   }
+
+  void bind_block(LoadedLane& lane, size_t index, BoundBlock& block) {
+    block.iterations = iterations(lane.assembled, static_cast<int>(index));
+    for (LoadedStep& step : lane.blocks[index].steps) block.steps.push_back(bind_step(lane, lane.blocks[index], step));
+  }
+
+  bool reads_counts(const plan::Block& block) const {
+    return std::any_of(block.spaces.begin(), block.spaces.end(), [&](uint16_t s) { return std::holds_alternative<plan::OnDevice>(state_.args.spaces[s].extent); });
+  }
+
+  // A loop over counts that stand in a buffer begins: they are there now.
+  void read_counts(const plan::Block& block) {
+    for (const uint16_t space : block.spaces) {
+      if (!std::holds_alternative<plan::OnDevice>(state_.args.spaces[space].extent)) continue;
+      const int buffer = plan::find_buffer(instance_.plan(), instance_.plan().spaces[space].by_buffer), of = instance_.buffer_space(buffer);
+      std::vector<int64_t> counts;
+      for (int64_t part = 0; part < instance_.parts(space); ++part) {
+        int64_t position = 0, count = 1;
+        position = state_.extents->run_at(of, part, 0, 1, count);
+        counts.push_back(load_i64(instance_.dtype(buffer), memory_.base(buffer, loaded_.rank()) + position * size_bytes(instance_.dtype(buffer))));
+      }
+      state_.extents->set_given(space, counts);
+    }
+  }
+
+ public:
+  // Collective it is not: such scratch is never mapped, and rings are bounded by chunks.
+  void bind_late(Cursor& cursor, BoundBlock& block) {
+    const auto index = static_cast<size_t>(&block - cursor.blocks.data());
+    LoadedLane& lane = *const_cast<LoadedLane*>(cursor.loaded);
+    read_counts(lane.blocks[index].text->head);
+    memory_.allocate_scratch();
+    block.steps.clear();
+    block.storage = std::make_shared<Storage>();
+    storage_ = block.storage.get();
+    forget();
+    bind_block(lane, index, block);
+    make_staging();
+  }
+
+ private:
+  void forget() { known_.clear(), scattered_.clear(), meets_.clear(), staging_bytes_.clear(); }
 
   BoundStep bind_step(const LoadedLane& lane, const LoadedBlock& block, LoadedStep& loaded) {
     BoundStep step;
     step.loaded = &loaded, step.done = loaded.done, step.idle = loaded.typing.idle;
     step.pushes = loaded.pushes.data(), step.push_count = static_cast<uint16_t>(loaded.pushes.size());
-    std::vector<BoundAwait>& awaits = state_.awaits.emplace_back();
+    std::vector<BoundAwait>& awaits = storage_->awaits.emplace_back();
     for (const LoadedAwait& await : loaded.awaits) awaits.push_back({&await, iterations(await.awaited.lane, await.awaited.block)});
     step.awaits = awaits.data(), step.await_count = static_cast<uint16_t>(awaits.size());
     if (step.idle) return step;
@@ -257,7 +297,7 @@ class Binder {
   }
 
   void bind_links(const LoadedLane& lane, const plan::Block&, LoadedStep& loaded, BoundStep& step) {
-    std::vector<LinkUse>& uses = state_.links.emplace_back();
+    std::vector<LinkUse>& uses = storage_->links.emplace_back();
     std::map<void*, int> seen;
     for (const Operand::Kind kind : {Operand::Kind::recv, Operand::Kind::send})
       for (size_t i = 0; i < loaded.typing.operands.size(); ++i) {
@@ -303,7 +343,7 @@ class Binder {
   // the borders of parts.
   void bind_whole_tile(const LoadedLane& lane, const plan::Block& block, LoadedStep& loaded, BoundStep& step, int space) {
     const plan::FlatStep& flat = loaded.text->flat;
-    Cells& whole = state_.cells.emplace_back();
+    Cells& whole = storage_->cells.emplace_back();
     whole.extents = &*state_.extents, whole.space = space, whole.channel = lane.channel;
     whole.whole = {0, state_.extents->elements(space)};
     BoundPiece& piece = step.pieces.emplace_back();
@@ -370,7 +410,7 @@ class Binder {
     step.main = first.main;
     step.position = position;
     if (!all_flat || step.tile || (loaded.typing.needs_positions && !in_order)) return;
-    std::vector<FastOperand>& fast = state_.fast.emplace_back();
+    std::vector<FastOperand>& fast = storage_->fast.emplace_back();
     for (const BoundOperand& operand : first.operands)
       fast.push_back({operand.address.base, operand.cells ? operand.address.stride : 0, operand.cells == first.main ? nullptr : operand.cells});
     step.fast = fast.data();
@@ -404,6 +444,7 @@ class Binder {
   Loaded& loaded_;
   const plan::Instance& instance_;
   BoundState& state_;
+  Storage* storage_;                     // where what is bound now goes
   Memory memory_;
   std::map<const LinkUse*, int64_t> staging_bytes_;
   std::map<std::tuple<const plan::Block*, int, int64_t>, const Cells*> known_;
@@ -465,17 +506,16 @@ std::shared_ptr<BoundState> bind(Loaded& loaded, const plan::LaunchArgs& args) {
     throw Error(ErrorKind::user, fmt::format("plan {} has {} spaces, the launch gives {} extents", loaded.name(), plan.spaces.size(), args.spaces.size()));
   if (args.scalars.size() != loaded.scalar_names.size())
     throw Error(ErrorKind::user, fmt::format("plan {} takes {} scalars ({}), the launch gives {}", loaded.name(), loaded.scalar_names.size(), join(loaded.scalar_names, ", "), args.scalars.size()));
-  for (size_t s = 0; s < args.spaces.size(); ++s)
-    if (std::holds_alternative<plan::OnDevice>(args.spaces[s].extent) || !plan.spaces[s].by_buffer.empty())
-      throw Error(ErrorKind::unsupported, fmt::format("space {} of plan {} gets its counts from a buffer while it runs", plan.spaces[s].name, loaded.name()),
-                  "exchange the counts in a launch before and give them in the extents");
   auto state = std::make_shared<BoundState>();
   state->loaded = &loaded;
   state->args = args;
   state->scalars = args.scalars;
   state->own_scalars = sizes_of_tiles(loaded);
   state->extents = std::make_unique<plan::Extents>(loaded.instance, args.spaces, loaded.chunk_elements);
-  Binder(loaded, *state).run();
+  const auto binder = std::make_shared<Binder>(loaded, *state);
+  binder->run();
+  const bool late = std::any_of(args.spaces.begin(), args.spaces.end(), [](const auto& s) { return std::holds_alternative<plan::OnDevice>(s.extent); });
+  if (late) state->bind_late = [binder](Cursor& cursor, BoundBlock& block) { binder->bind_late(cursor, block); };
   return state;
 }
 

@@ -56,7 +56,7 @@ struct LinkUse {
 
 struct BoundAwait {
   const LoadedAwait* loaded = nullptr;
-  int64_t iterations = 0;                // of the awaited block in this launch
+  int64_t iterations = 0;                // of a peer's awaited block in this launch
 };
 
 struct BoundPiece { std::vector<BoundOperand> operands; const Cells* main = nullptr; };
@@ -79,13 +79,29 @@ struct BoundStep {
   const LoadedStep* loaded = nullptr;
 };
 
+struct Storage;
 struct BoundBlock {
   std::vector<BoundStep> steps;
+  bool late = false;                     // its counts are read from a buffer when it begins: bound then
+  std::shared_ptr<Storage> storage;      // late: its own
   int64_t iterations = 1;
   int slices = 1;
   bool loop = false;
   BlockCounter* counter = nullptr;
   std::vector<Push> pushes;
+};
+
+// What bound steps point to.
+struct Storage {
+  std::shared_ptr<std::byte[]> staging;
+  std::deque<Cells> cells;
+  std::deque<std::vector<FastOperand>> fast;
+  std::deque<std::vector<LinkUse>> links;
+  std::deque<std::vector<BoundAwait>> awaits;
+  std::deque<Scattered> scattered;
+  std::deque<StridedView> views;
+  std::deque<Meet> meets;
+  std::deque<std::array<double, 2>> constants;
 };
 
 struct Cursor {
@@ -95,7 +111,7 @@ struct Cursor {
   size_t block = 0, step = 0;
   int slice = 0;
   int64_t chunk = 0;
-  bool finished = false;
+  bool entered = false, finished = false;
   std::vector<void*> pointers;           // room for the operands of the largest step
 };
 
@@ -119,24 +135,17 @@ struct BoundState {
   plan::LaunchArgs args;
   std::unique_ptr<plan::Extents> extents;
   std::vector<Cursor> cursors;
-  std::vector<int64_t> advance_by;       // per Loaded::advancing: iterations of that block
+  std::vector<int64_t> advance_by;       // per Loaded::shadows: iterations of that peer's block
   std::vector<expr::ScalarValue> scalars;
   std::vector<bool> own_scalars;         // sizes of tiles are each rank's own: not agreed
   bool prepared = false;
   uint64_t hash = 0, scalar_hash = 0, binding = 0;
   int64_t scratch_version = 0;
   std::string text;                      // for disagreements
-  // storage
-  std::shared_ptr<std::byte[]> hoisted, staging;
-  std::deque<Cells> cells;
-  std::deque<std::vector<FastOperand>> fast;
-  std::deque<std::vector<LinkUse>> links;
-  std::deque<std::vector<BoundAwait>> awaits;
-  std::deque<Scattered> scattered;
-  std::deque<StridedView> views;
-  std::deque<Meet> meets;
-  std::deque<std::array<double, 2>> constants;
-  std::vector<std::shared_ptr<void>> holds;              // windows of symmetric memory
+  std::shared_ptr<std::byte[]> hoisted;
+  Storage storage;
+  std::vector<std::shared_ptr<void>> holds;              // scratch that was replaced
+  std::function<void(Cursor&, BoundBlock&)> bind_late;   // reads counts, binds the block
 
   ~BoundState();
 };

@@ -44,21 +44,21 @@ bool word_holds(Launch& launch, const LoadedAwait& await, const Word& word, int6
   return true;
 }
 
+// Here: the same chunk is done, or the lane has left the block (it may have fewer chunks, or none).
+bool holds_here(const Launch& launch, const LoadedAwait& await, int64_t chunk) {
+  return await.block->left >= launch.number + 1 || (await.together && *await.done >= await.block->base + chunk + 1);
+}
+
 bool holds(Launch& launch, const BoundBlock& block, int64_t chunk, const BoundAwait& bound) {
   const LoadedAwait& await = *bound.loaded;
   if (await.lag > 0) {
     const int64_t need = block.counter->base + chunk - await.lag + 1;
     return need <= 0 || (await.remote ? word_holds(launch, await, *await.done_word, need, 0) : *await.done >= need);
   }
-  if (await.together && chunk < bound.iterations) {
-    const int64_t need = await.block->base + chunk + 1;
-    if (!await.remote) return *await.done >= need;
-    return word_holds(launch, await, *await.done_word, need, await.block->base + bound.iterations);
-  }
-  const int64_t need = launch.number + 1;
-  if (!await.remote) return await.block->left >= need;
-  return await.left_word ? word_holds(launch, await, *await.left_word, need, need)
-                         : word_holds(launch, await, *await.done_word, await.block->base + bound.iterations, await.block->base + bound.iterations);
+  if (!await.remote) return holds_here(launch, await, chunk);
+  const int64_t last = await.block->base + bound.iterations, need = launch.number + 1;
+  if (await.together && chunk < bound.iterations) return word_holds(launch, await, *await.done_word, await.block->base + chunk + 1, last);
+  return await.left_word ? word_holds(launch, await, *await.left_word, need, need) : word_holds(launch, await, *await.done_word, last, last);
 }
 
 bool all_hold(Launch& launch, const BoundBlock& block, const BoundStep& step, int64_t chunk) {
@@ -261,6 +261,7 @@ void leave_block(Launch& launch, Cursor& cursor, BoundBlock& block) {
 // Passes loops without iterations. False: the lane is done.
 bool enter_block(Launch& launch, Cursor& cursor) {
   for (; cursor.block < cursor.blocks.size(); ++cursor.block) {
+    if (__builtin_expect(cursor.blocks[cursor.block].late, 0)) launch.state->bind_late(cursor, cursor.blocks[cursor.block]);
     if (cursor.blocks[cursor.block].iterations > 0) return true;
     leave_block(launch, cursor, cursor.blocks[cursor.block]);
   }
@@ -269,7 +270,10 @@ bool enter_block(Launch& launch, Cursor& cursor) {
 }
 
 void advance_cursor(Launch& launch, Cursor& cursor) {
-  if (cursor.block == 0 && cursor.step == 0 && cursor.chunk == 0 && cursor.slice == 0 && !enter_block(launch, cursor)) return;
+  if (__builtin_expect(!cursor.entered, 0)) {
+    cursor.entered = true;
+    if (!enter_block(launch, cursor)) return;
+  }
   for (;;) {
     BoundBlock& block = cursor.blocks[cursor.block];
     BoundStep& step = block.steps[cursor.step];

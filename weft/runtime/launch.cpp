@@ -123,14 +123,16 @@ Launch& begin(BoundState& state, std::span<const expr::ScalarValue> scalars) {
     for (int channel = 0; channel < loaded.instance.channels(); ++channel)
       launch.flags[static_cast<size_t>(channel)] = agreement.begin(channel, state.scalar_hash, state.binding, state.scalars) << number_bits;
   }
-  for (Cursor& cursor : state.cursors) cursor.block = cursor.step = 0, cursor.slice = 0, cursor.chunk = 0, cursor.finished = false;
+  for (Cursor& cursor : state.cursors) cursor.block = cursor.step = 0, cursor.slice = 0, cursor.chunk = 0, cursor.entered = cursor.finished = false;
   return launch;
 }
 
 void end(Launch& launch) {
   BoundState& state = *launch.state;
   Loaded& loaded = *state.loaded;
-  for (size_t i = 0; i < loaded.advancing.size(); ++i) loaded.advancing[i]->base += state.advance_by[i];
+  for (Cursor& cursor : state.cursors)
+    for (BoundBlock& block : cursor.blocks) block.counter->base += block.iterations;
+  for (size_t i = 0; i < loaded.shadows.size(); ++i) loaded.shadows[i]->base += state.advance_by[i];
   ++loaded.launches;
 }
 

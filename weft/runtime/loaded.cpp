@@ -88,8 +88,6 @@ void Loaded::lay_out() {
       LoadedBlock& block = lane.blocks.emplace_back();
       block.text = &from.blocks[b];
       block.counter = counters_.emplace_back(std::make_unique<BlockCounter>()).get();
-      advancing.push_back(block.counter);
-      advancing_of.push_back({static_cast<int>(i), static_cast<int>(b), 0, 0});
       int64_t* done = done_.emplace_back(new int64_t[from.blocks[b].steps.size()]()).get();
       for (const plan::AssembledStep& step : from.blocks[b].steps) {
         LoadedStep& loaded = block.steps.emplace_back();

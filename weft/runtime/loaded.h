@@ -85,8 +85,8 @@ class Loaded {
   std::vector<std::string> scalar_names;
   std::vector<RingSet*> rings;           // per family
   std::vector<int64_t> message_bytes;    // per family: the largest message of any rank, -1: nobody sends
-  std::vector<BlockCounter*> advancing;  // own and shadow blocks, with the block they count (same order as below)
-  std::vector<plan::Awaited> advancing_of;
+  std::vector<BlockCounter*> shadows;    // peers' blocks that are awaited, and which those are
+  std::vector<plan::Awaited> shadows_of;
   int64_t launches = 0;                  // that are over
   std::map<int, Scratch> scratch;        // per root buffer
   int64_t scratch_version = 0;

@@ -37,7 +37,7 @@ Memory::Memory(Loaded& loaded, BoundState& state) : loaded_(loaded), state_(stat
 
 void Memory::allocate_scratch() {
   for (size_t b = 0; b < buffers_.size(); ++b)
-    if (binding_of(static_cast<int>(b)) < 0) resolve_scratch(static_cast<int>(b));
+    if (binding_of(static_cast<int>(b)) < 0 && is_known(static_cast<int>(b))) resolve_scratch(static_cast<int>(b));
   state_.scratch_version = loaded_.scratch_version;
 }
 
@@ -61,7 +61,7 @@ void Memory::resolve(int buffer) {
   const plan::Binding& binding = state_.args.buffers[static_cast<size_t>(from)];
   BufferMemory& memory = buffers_[static_cast<size_t>(buffer)];
   const bool shared = text.mapped && loaded_.instance.ranks() > 1;
-  const int64_t elements = state_.extents->elements(loaded_.instance.buffer_space(buffer));
+  const int64_t elements = is_known(buffer) ? state_.extents->elements(loaded_.instance.buffer_space(buffer)) : 0;
   if (const auto* dense = std::get_if<plan::Dense>(&binding)) {
     memory.data = static_cast<std::byte*>(dense->data);
     if (!memory.data && elements > 0) throw Error(ErrorKind::user, fmt::format("buffer {} is bound to a null pointer and has {} elements", text.name, elements));
@@ -109,6 +109,11 @@ int64_t Memory::scratch_bytes(int buffer, BufferMemory& memory) const {
   return most * bytes;
 }
 
+// Counts that are read while the plan runs: their scratch comes when they are there.
+bool Memory::is_known(int buffer) const {
+  return !std::holds_alternative<plan::OnDevice>(state_.extents->spaces()[static_cast<size_t>(loaded_.instance.buffer_space(buffer))].extent);
+}
+
 void Memory::check_scratch(int buffer) const {
   const plan::Buffer& text = buffer_of(loaded_, buffer);
   if (text.role != plan::Buffer::Role::scratch && buffer_of(loaded_, loaded_.instance.buffer_root(buffer)).role != plan::Buffer::Role::scratch)
@@ -123,7 +128,7 @@ void Memory::resolve_scratch(int buffer) {
   int64_t bytes = 0;
   bool mapped = false;
   for (size_t b = 0; b < buffers_.size(); ++b) {         // all that share the memory: the largest decides
-    if (instance.buffer_root(static_cast<int>(b)) != root || binding_of(static_cast<int>(b)) >= 0) continue;
+    if (instance.buffer_root(static_cast<int>(b)) != root || binding_of(static_cast<int>(b)) >= 0 || !is_known(static_cast<int>(b))) continue;
     BufferMemory other;
     bytes = std::max(bytes, scratch_bytes(static_cast<int>(b), other));
     mapped |= buffer_of(loaded_, static_cast<int>(b)).mapped && instance.ranks() > 1;

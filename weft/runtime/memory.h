@@ -35,6 +35,7 @@ class Memory {
   void resolve(int buffer);
   void resolve_scratch(int buffer);
   void check_scratch(int buffer) const;
+  bool is_known(int buffer) const;
   void find_window(int buffer, const void* data, std::shared_ptr<transport::Window>& window, int64_t& offset) const;
   int64_t scratch_bytes(int buffer, BufferMemory& memory) const;
   Scratch& scratch(int root, int64_t bytes, bool mapped);

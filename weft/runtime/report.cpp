@@ -9,7 +9,7 @@ bool await_holds(const Launch& launch, const Cursor& cursor, const BoundBlock& b
   const auto seen = [](const Word* word) { return word ? static_cast<int64_t>(number_of(word->load(std::memory_order_acquire))) : 0; };
   const int64_t done = await.remote ? seen(await.done_word) : *await.done;
   if (await.lag > 0) return done >= block.counter->base + cursor.chunk - await.lag + 1;
-  if (await.together && cursor.chunk < bound.iterations) return done >= await.block->base + cursor.chunk + 1;
+  if (await.together && (!await.remote || cursor.chunk < bound.iterations) && done >= await.block->base + cursor.chunk + 1) return true;
   return (await.remote ? seen(await.left_word) : await.block->left) >= launch.number + 1;
 }
 

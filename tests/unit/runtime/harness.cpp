@@ -53,6 +53,10 @@ void RankBuffers::fill(int buffer, int launch) {
   const Memory& memory = memory_[static_cast<size_t>(buffer)];
   const Dtype dtype = instance_.dtype(buffer);
   const bool same_everywhere = instance_.plan().buffers[static_cast<size_t>(buffer)].repl;
+  if (const auto values = sizes_.values.find(instance_.plan().buffers[static_cast<size_t>(buffer)].name); values != sizes_.values.end()) {
+    for (int64_t i = 0; i < memory.elements; ++i) store_f64(dtype, memory.data + i * size_bytes(dtype), values->second(rank_, i));
+    return;
+  }
   for (int64_t i = 0; i < memory.elements; ++i) store_f64(dtype, memory.data + i * size_bytes(dtype), coded(same_everywhere ? 0 : rank_, buffer, i, launch));
 }
 

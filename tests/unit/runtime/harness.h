@@ -46,6 +46,7 @@ struct Sizes {
   std::vector<int64_t> chunk_elements;
   std::vector<expr::ScalarValue> scalars;
   std::map<std::string, std::string> params;
+  std::map<std::string, std::function<double(int rank, int64_t index)>> values;      // of inputs that are not just coded
   bool in_place = false;                  // aliases share memory
   const std::vector<plan::SpaceExtent> of(int rank) const { return per_rank ? per_rank(rank) : spaces; }
 };
