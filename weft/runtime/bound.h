@@ -122,6 +122,7 @@ struct Launch {
   Communicator::Impl* owner = nullptr;
   std::array<uint64_t, max_channels> flags{};            // tag << 40, per channel
   int64_t number = 0;                    // of launches of this plan before this one
+  uint64_t serial = 0;                   // counts the launches of the communicator
   int stranger = -1;                     // peer whose foreign tag was seen
   int64_t stranger_bytes = -1, expected_bytes = 0;       // and the size of its message, where sizes differ
   int stranger_channel = 0;

@@ -162,7 +162,7 @@ bool Work::test() {
   state_->owner->check_alive();
   poisoning(state_->owner->transport, [&] {
     state_->owner->advance_queue();
-    for (const auto& rings : state_->owner->ring_sets) rings->tell_all();
+    for (const auto& rings : state_->owner->ring_sets) rings->push_credits(state_->owner->transport);
   });
   return state_->complete;
 }

@@ -145,16 +145,16 @@ void send_message(Launch& launch, const Cursor& cursor, const BoundStep& step, L
     else if (bytes <= line_bytes) reinterpret_cast<Line128*>(slot)->flag.store(flag, std::memory_order_release);
     else pack_ll128(slot, use.staging, bytes, flag);
   }
+  end.enter(launch.serial);
   ++end.sent;
   wake_if_parked(launch, *end.parked, end.peer);
 }
 
 void take_message(Launch& launch, LinkUse& use) {
   auto& end = *static_cast<RecvEnd*>(use.end);
-  ++end.taken;
   use.progress = 0;
-  if (end.taken - end.told < use.tell_every) return;
-  end.tell();
+  if (!end.take(launch.serial, use.tell_every)) return;
+  end.push();
   wake_if_parked(launch, *end.parked, end.peer);
 }
 

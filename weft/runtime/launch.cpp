@@ -87,7 +87,7 @@ void wait_a_little(Launch& launch, Idle& idle) {
   if (!transport.oversubscribed() && idle.polls < hard_polls) return;
   if (idle.begin_ns == 0) {
     idle.begin_ns = transport::clock_ns();
-    for (const auto& rings : launch.owner->ring_sets) rings->tell_all();
+    for (const auto& rings : launch.owner->ring_sets) rings->push_credits(transport);
   }
   if (!transport.oversubscribed() && idle.polls % polls_per_look != 0) return transport::cpu_relax();
   if (transport.abort_word().load(std::memory_order_acquire)) transport::throw_failure(transport, waiting(launch));
@@ -116,6 +116,7 @@ Launch& begin(BoundState& state, std::span<const expr::ScalarValue> scalars) {
   launch.state = &state;
   launch.owner = &loaded.owner;
   launch.number = loaded.launches;
+  launch.serial = ++loaded.owner.launches;
   launch.stranger = -1, launch.stranger_bytes = -1;
   Agreement& agreement = loaded.owner.agreement;
   if (loaded.instance.ranks() > 1) {

@@ -57,10 +57,15 @@ RingSet::RingSet(transport::Transport& transport, const RingKey& key) : key_(key
       recv.parked = &transport.parked(peer);
       recv.mask = mask, recv.peer = peer, recv.slot_bytes = one_slot;
     }
+  for (size_t i = 0; i < recvs_.size(); ++i) recvs_[i].back = &sends_[i];
 }
 
-void RingSet::tell_all() {
-  for (RecvEnd& end : recvs_) end.tell();
+void RingSet::push_credits(transport::Transport& transport) {
+  for (RecvEnd& end : recvs_) {
+    if (end.pushed == end.taken) continue;
+    end.push();
+    if (end.parked->load(std::memory_order_relaxed)) transport.wake(end.peer);
+  }
 }
 
 void pack_ll128(std::byte* slot, const std::byte* message, int64_t bytes, uint64_t flag) {

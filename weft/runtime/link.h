@@ -44,16 +44,24 @@ constexpr int64_t small_bytes = sizeof(SlotHead::small), line_bytes = sizeof(Lin
 // Bytes of a slot that carries `payload_bytes`.
 int64_t slot_bytes(plan::Protocol protocol, int64_t payload_bytes);
 
+// Credits travel in three ways. A rank runs the launches of a communicator one after the other, so a message of launch k
+// says that its sender has taken everything of earlier launches: no word is needed (an exchange of one message each way
+// then costs no credits at all, a third of an 8-byte call). Inside a launch the receiver pushes a word every few
+// messages. And before it waits it pushes what it has held back, so that the stated slots are always there.
 struct SendEnd {
   std::byte* slots = nullptr;            // in the receiver's memory
   const Word* credit = nullptr;          // messages the receiver has taken; here
   std::atomic<uint32_t>* parked = nullptr;
   uint64_t sent = 0, taken_seen = 0;
+  uint64_t launch = 0, sent_before = 0;  // the launch that used this end last, and what was sent before it
   uint32_t mask = 0;
   int32_t peer = 0;
   int64_t slot_bytes = 0;
 
   std::byte* slot(uint64_t ahead) const { return slots + static_cast<int64_t>((sent + ahead) & mask) * slot_bytes; }
+  void enter(uint64_t now) {
+    if (launch != now) launch = now, sent_before = sent;
+  }
   // Fewer than `limit` messages under way, counting `ahead` that this step will send before.
   bool has_room(uint64_t ahead, uint64_t limit) {
     if (sent + ahead - taken_seen < limit) return true;
@@ -66,16 +74,27 @@ struct RecvEnd {
   std::byte* slots = nullptr;            // here
   Word* credit = nullptr;                // in the sender's memory
   std::atomic<uint32_t>* parked = nullptr;
-  uint64_t taken = 0, told = 0;          // told: what the sender knows
+  SendEnd* back = nullptr;               // to the same peer, in the same rings
+  uint64_t taken = 0, told = 0, pushed = 0;              // told: what the sender knows or will learn; pushed: in its word
+  uint64_t launch = 0, taken_before = 0; // the launch that used this end last, and what was taken before it
   int64_t unpacked = 0;                  // ll, ll128: lines of the present message that are in the staging memory
   uint32_t mask = 0;
   int32_t peer = 0;
   int64_t slot_bytes = 0;
 
   std::byte* slot(uint64_t ahead) const { return slots + static_cast<int64_t>((taken + ahead) & mask) * slot_bytes; }
-  void tell() {
-    if (told == taken) return;
-    told = taken;
+  // A message of launch `now` is taken. True: credits are due.
+  bool take(uint64_t now, uint64_t tell_every) {
+    if (launch != now) launch = now, taken_before = taken;
+    ++taken;
+    back->enter(now);
+    if (back->taken_seen < back->sent_before) back->taken_seen = back->sent_before;
+    if (back->sent != back->sent_before && told < taken_before) told = taken_before;
+    return taken - told >= tell_every;
+  }
+  void push() {
+    if (pushed == taken) return;
+    told = pushed = taken;
     credit->store(taken, std::memory_order_release);
   }
 };
@@ -96,7 +115,7 @@ class RingSet {
   const RingKey& key() const { return key_; }
   SendEnd& to(int channel, int peer) { return sends_[index(channel, peer)]; }
   RecvEnd& from(int channel, int peer) { return recvs_[index(channel, peer)]; }
-  void tell_all();                       // pushes credits that were held back
+  void push_credits(transport::Transport& transport);    // those that were held back; wakes who sleeps
 
  private:
   size_t index(int channel, int peer) const { return static_cast<size_t>(channel * ranks_ + peer); }

@@ -121,6 +121,7 @@ struct Communicator::Impl {
   std::vector<std::unique_ptr<RingSet>> ring_sets;
   std::vector<std::weak_ptr<transport::Window>> symmetric;
   std::vector<std::shared_ptr<Work::State>> queue;       // started and not complete, in issue order
+  uint64_t launches = 0;                                 // begun, of all plans
   std::function<void(const char* where)> delay_hook;     // tests: called between steps
 
   RingSet& rings(const RingKey& wanted);                 // collective
