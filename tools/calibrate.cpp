@@ -15,7 +15,7 @@ struct Options { int ranks = 2; bool threads = false; std::string out; };
 Verb add_calibrate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("calibrate", "measure this machine for the cost model (seconds)");
-  verb->footer("The file is kept per machine and number of ranks in the cache directory; `weft tune` calibrates by itself when\nthere is none. WEFT_MACHINE names another file to use.");
+  verb->footer("  weft calibrate --ranks 4\n\nThe file is kept per machine and number of ranks in the cache directory; `weft tune` calibrates by itself when\nthere is none. WEFT_MACHINE names another file to use.");
   verb->add_option("-r,--ranks", options->ranks, "ranks at work at once")->check(CLI::Range(1, 64))->capture_default_str();
   verb->add_flag("--threads", options->threads, "threads instead of processes");
   verb->add_option("-o,--output", options->out, "write here instead of the cache directory");

@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "tools/verbs.h"
@@ -70,6 +72,8 @@ ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
   for (const std::string& text : options.sizes) {
     const auto [name, value] = key_value(text, "--size");
     const int64_t count = parse_count(value);
+    if (count < 0) throw Error(ErrorKind::user, fmt::format("--size {}: a size is 0 or more", text));
+    if (sizes.dims.count(name) || sizes.tensors.count(name)) throw Error(ErrorKind::user, fmt::format("size {} is given twice", name), "give it once");
     if (std::find(lists.begin(), lists.end(), name) != lists.end())
       sizes.tensors[name] = {{count}};
     else
@@ -88,12 +92,18 @@ ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
   return sizes;
 }
 
-std::map<std::string, double> scalars_of(const ProgramOptions& options) {
+std::map<std::string, double> scalars_of(const ir::Program& program, const ProgramOptions& options) {
+  std::map<std::string, Dtype> known;
+  for (const ir::HeaderDecl& decl : program.header)
+    if (const auto* scalar = std::get_if<ir::ScalarDecl>(&decl)) known[scalar->name] = scalar->dtype;
   std::map<std::string, double> out;
   for (const std::string& text : options.scalars) {
     const auto [name, value] = key_value(text, "--scalar");
+    if (!known.count(name)) throw Error(ErrorKind::user, fmt::format("{} has no scalar named {}", program.name, name), "see its `scalar` lines");
     char* end = nullptr;
     out[name] = std::strtod(value.c_str(), &end);
+    if (!*end && is_integer(known[name]) && out[name] != std::floor(out[name]))
+      throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is an integer", text, name));
     if (*end) throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is no number", text, value));
   }
   return out;

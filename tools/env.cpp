@@ -10,6 +10,7 @@ namespace weft::tools {
 Verb add_env(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   CLI::App* verb = app.add_subcommand("env", "list the environment variables that Weft reads");
+  verb->footer("  weft env\n  weft env --json");
   verb->add_flag("--json", *json, "print JSON");
   return [json] {
     nlohmann::json out = nlohmann::json::array();

@@ -1,6 +1,8 @@
 // `weft`: program text in, the fastest schedule that gives the same answer out. One file per verb; errors become one
 // message on stderr and an exit status (1 user, plan, unsupported; 2 agreement, io, timeout, peer; 3 internal).
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "tools/verbs.h"
 #include "weft/base/error.h"
@@ -26,7 +28,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "weft 0.1.0 (program 1, schedule 1, plan 1)");
   std::map<CLI::App*, weft::tools::Verb> verbs;
   for (const auto add : {weft::tools::add_tune, weft::tools::add_run, weft::tools::add_show, weft::tools::add_explain,
-                         weft::tools::add_verify, weft::tools::add_calibrate, weft::tools::add_env}) {
+                         weft::tools::add_verify, weft::tools::add_calibrate, weft::tools::add_env, weft::tools::add_ops}) {
     weft::tools::Verb verb = add(app);
     verbs[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(verb);
   }
@@ -37,6 +39,8 @@ int main(int argc, char** argv) {
   }
   try {
     verbs.at(app.get_subcommands().front())();
+    // A full disk or a closed pipe is found when what was printed is written out: lost output is no success.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) weft::fail(weft::ErrorKind::io, "cannot write the output: {}", std::strerror(errno));
     return 0;
   } catch (const weft::Error& error) {
     weft::tools::end_progress();

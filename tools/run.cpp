@@ -16,7 +16,7 @@ void run_verb(const Options& options) {
   api::TuneRequest request;
   request.program = read_program(options.program.file);
   request.sizes = sizes_of(request.program, options.program);
-  request.scalars = scalars_of(options.program);
+  request.scalars = scalars_of(request.program, options.program);
   request.threads = options.program.threads;
   request.search.ranks = options.program.ranks;
   request.search.sizes = request.sizes;

@@ -1,4 +1,5 @@
 // weft show: a program, its schedule, its plan, its code, a picture.
+#include <algorithm>
 #include <cstdio>
 
 #include "tools/verbs.h"
@@ -31,10 +32,15 @@ std::string show_plan(const plan::Plan& plan, const Options& options, bool strea
 }
 
 std::string show_program(const Options& options) {
+  static const std::vector<std::string> forms = {"program", "schedule", "plan", "cpp", "graph", "dot", "cuda"};
+  if (std::find(forms.begin(), forms.end(), options.as) == forms.end())
+    throw Error(ErrorKind::user, fmt::format("a program cannot be shown as {}", options.as), "program, schedule, plan, cpp, graph or dot");
+  if (options.schedule == "tuned")
+    throw Error(ErrorKind::user, "which tuned schedule depends on sizes", "`weft run` takes it; show plain, fused, a schedule file, or a name from `weft explain`");
   const ir::Program program = read_program(options.file);
   ir::Sizes sizes;
   sizes.ranks = options.ranks;
-  const schedule::Schedule schedule = resolve_schedule(program, options.schedule == "tuned" ? "fused" : options.schedule, sizes);
+  const schedule::Schedule schedule = resolve_schedule(program, options.schedule, sizes);
   const ir::Program scheduled = schedule::replay(program, schedule);
   if (options.as == "program") return ir::print(scheduled);
   if (options.as == "schedule") return schedule::print(schedule);

@@ -39,7 +39,7 @@ nlohmann::json to_json(const api::TuneReport& report, const Options& options, co
   out["schedules"] = {{"enumerated", report.space.schedules}, {"kept", report.space.kept}, {"configurations", report.space.configurations}};
   out["check"] = {{"elements", report.check_elements}, {"tolerance", report.tolerance}};
   for (const tune::Trial& trial : report.space.trials)
-    out["trials"].push_back({{"schedule", trial.label}, {"text", schedule::print(trial.schedule)}, {"plain", trial.plain},
+    out["trials"].push_back({{"schedule", trial.label}, {"text", schedule::print(trial.schedule)}, {"plain", trial.plain}, {"sampled", trial.dropped},
                              {"predicted_ns", trial.prediction.total_ns}, {"median_ns", trial.median_ns()}, {"spread", trial.spread()},
                              {"speedup", trial.rounds_ns.empty() ? 0 : plain_ns / trial.median_ns()}, {"rounds", trial.rounds_ns.size()},
                              {"check", trial.check}, {"read_bytes", trial.prediction.read_bytes},
@@ -70,7 +70,7 @@ void print_table(const api::TuneReport& report) {
     const bool timed = !trial.rounds_ns.empty();
     std::printf("%-58s %10s %10s %6.1f%% %7.2fx  %s\n", lines[0].c_str(), human_ns(trial.prediction.total_ns).c_str(),
                 timed ? human_ns(trial.median_ns()).c_str() : "-", 100 * trial.spread(), timed ? plain_ns / trial.median_ns() : 0.0,
-                trial.check.empty() ? "not checked" : trial.check.c_str());
+                ((trial.check.empty() ? "not checked" : trial.check) + (trial.dropped ? " (sampled: pruned by dominance)" : "")).c_str());
     for (size_t i = 1; i < lines.size(); i++) std::printf("%s\n", lines[i].c_str());
   }
 }
@@ -102,12 +102,12 @@ void tune_verb(const Options& options) {
   api::TuneRequest request;
   request.program = read_program(options.program.file);
   request.sizes = sizes_of(request.program, options.program);
-  request.scalars = scalars_of(options.program);
+  request.scalars = scalars_of(request.program, options.program);
   request.threads = options.program.threads;
   request.pin = !options.no_pin;
   request.progress = progress_line;
   const std::filesystem::path tuning = options.tuning.empty() ? tune::default_tuning_path() : std::filesystem::path(options.tuning);
-  tune::read_tuning(tuning);                              // a bad file is found before the work, not after it
+  tune::require_writable_tuning(tuning);                  // a bad file is found before the work, not after it
   request.machine = api::machine_for(options.program.ranks, options.program.threads, progress_line);
   request.search.limit = options.limit;
   request.search.any_order = options.any_order;
@@ -117,13 +117,14 @@ void tune_verb(const Options& options) {
   request.check = !options.no_check;
   const api::TuneReport report = api::tune_program(request);
   end_progress();
-  store_winner(report, request.program, request.sizes, tuning);
   if (options.program.json) {
     std::printf("%s\n", to_json(report, options, request.program).dump(2).c_str());
   } else {
     print_table(report);
     print_rest(report, options, tuning);
   }
+  std::fflush(stdout);
+  store_winner(report, request.program, request.sizes, tuning);
   for (const tune::Trial& trial : report.space.trials)
     if (trial.check.rfind("WRONG", 0) == 0) fail(ErrorKind::internal, "schedule {} gives wrong results: {}", trial.label, trial.check);
 }

@@ -23,6 +23,7 @@ Verb add_explain(CLI::App& app);
 Verb add_verify(CLI::App& app);
 Verb add_calibrate(CLI::App& app);
 Verb add_env(CLI::App& app);
+Verb add_ops(CLI::App& app);
 
 // What most verbs take: a program, its sizes, ranks.
 struct ProgramOptions {
@@ -37,7 +38,7 @@ void add_program_options(CLI::App& verb, ProgramOptions& options);
 ir::Program read_program(const std::string& file);
 // Sizes of every dim and `tensors` of the program. Error(user) lists what is missing.
 ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options);
-std::map<std::string, double> scalars_of(const ProgramOptions& options);
+std::map<std::string, double> scalars_of(const ir::Program& program, const ProgramOptions& options);
 
 // A text file that begins with "plan ".
 bool is_plan_file(const std::string& file);

@@ -43,6 +43,7 @@ void verify_verb(const Options& options) {
 Verb add_verify(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("verify", "check a plan against rules V1 to V16 (docs/plan.md)");
+  verb->footer("  weft verify tests/cases/plan/ring_all_reduce.plan\n  weft verify my.plan --ranks 2 5 --param k=4 --json");
   verb->add_option("file", options->file, "a plan")->required();
   verb->add_option("-r,--ranks", options->ranks, "numbers of ranks (default: those of 1..9 that the plan admits)");
   verb->add_option("--param", options->params, "a parameter: NAME=VALUE");

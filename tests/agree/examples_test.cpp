@@ -33,7 +33,7 @@ ir::Sizes sizes_for(const ir::Program& program, int64_t elements, int ranks, std
     }
     if (const auto* dims = std::get_if<ir::DimDecl>(&decl))
       for (const std::string& name : dims->names)
-        sizes.dims[name] = dims->names.size() == 1 ? elements : std::max<int64_t>(1, static_cast<int64_t>(random() % 9) + (elements > 60 ? 3 : 1));
+        sizes.dims[name] = dims->names.size() == 1 ? elements : elements == 0 ? 0 : static_cast<int64_t>(random() % 9) + (elements > 60 ? 3 : 1);
   }
   return sizes;
 }
@@ -71,7 +71,7 @@ class Examples : public testing::TestWithParam<std::string> {};
 TEST_P(Examples, EveryScheduleGivesTheMeaning) {
   setenv("WEFT_NO_COMPILER", "1", 1);
   const char* given = std::getenv("WEFT_SEED");
-  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
+  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : 20261130u;
   std::printf("seed %u (WEFT_SEED repeats it)\n", seed);
   std::mt19937 random(seed);
   const ir::Program program = example(GetParam());

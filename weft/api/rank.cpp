@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "weft/api/weft.h"
+#include "weft/base/log.h"
 #include "weft/codegen/library.h"
 #include "weft/topo/machine.h"
 #include "weft/tune/file.h"
@@ -42,6 +43,8 @@ schedule::Schedule resolve_schedule(const ir::Program& program, const std::strin
   if (choice.find('/') != std::string::npos || choice.ends_with(".schedule")) return schedule::parse_schedule(read_file(choice));
   if (choice == "tuned")
     if (auto found = tuned(program, sizes)) return *found;
+  if (choice == "tuned")
+    WEFT_LOG(warn, "api", "no tuning entry of {} on {} ranks near this size: taking the most fused schedule (run `weft tune`)", program.name, sizes.ranks);
   const schedule::Space space = schedule::enumerate(program);
   if (choice == "fused" || choice == "tuned") return most_fused(space.candidates);
   std::vector<std::string> names;

@@ -99,6 +99,7 @@ TuneReport tune_program(const TuneRequest& request) {
   tune::SearchOptions search = request.search;
   search.ranks = request.sizes.ranks;
   search.sizes = request.sizes;
+  search.count_all = true;
   say("enumerating schedules");
   report.space = tune::make_trials(request.program, request.machine, search);
   std::vector<tune::Trial>& trials = report.space.trials;

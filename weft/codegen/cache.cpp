@@ -209,7 +209,11 @@ void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<si
       fail_compile(jobs[j], units[of_job[j].second]);
     }
     seal(jobs[j].object);
-    fs::rename(jobs[j].object, object_path(of_job[j].first));
+    std::error_code error;
+    fs::rename(jobs[j].object, object_path(of_job[j].first), error);
+    if (error)
+      throw Error(ErrorKind::io, fmt::format("cannot put {} into the kernel cache: {}", object_path(of_job[j].first).string(), error.message()),
+                  "remove what stands there, or name another folder with WEFT_CACHE_DIR");
   }
 }
 

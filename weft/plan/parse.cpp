@@ -187,7 +187,9 @@ void Reader::space_kind(Space& space, Piece& rest) {
   static constexpr std::array<std::pair<std::string_view, Space::Kind>, 4> kinds = {{
       {"even", Space::Kind::even}, {"equal", Space::Kind::equal}, {"given", Space::Kind::given}, {"fixed", Space::Kind::fixed}}};
   const Piece word = scan::take_word(rest);
-  space.kind = *find_word(kinds, word);
+  const auto kind = find_word(kinds, word);
+  if (!kind) refuse(word, fmt::format("`{}` is no kind of space", word), "even, equal, given or fixed, then a space");
+  space.kind = *kind;
   rest = trim(rest);
   if (space.kind == Space::Kind::fixed) {
     const Piece count = scan::take_until(rest, {"of", "grain"});

@@ -178,7 +178,9 @@ void write_machine(const std::filesystem::path& path, const Machine& machine) {
   for (const IntegerField& field : integer_fields) text += fmt::format("{} = {}\n", field.key, machine.*field.at);
   for (const NumberField& field : number_fields) text += fmt::format("{} = {}\n", field.key, shortest(machine.*field.at));
   for (const CurveField& field : curve_fields) text += print_curve(field.key, machine.*field.at);
-  std::filesystem::create_directories(path.parent_path());
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  if (error) fail(ErrorKind::io, "the folder of the machine file {} cannot be made: {}", path.string(), error.message());
   write_file(path, text);
 }
 

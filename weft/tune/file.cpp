@@ -3,7 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <toml++/toml.h>
 
 #include "weft/base/env.h"
@@ -36,6 +40,14 @@ TuningEntry read_entry(const toml::table& entry, const std::filesystem::path& pa
   out.plain_ns = entry["plain_ns"].value_or(0.0);
   if (out.ranks < 1 || out.elements < 0) bad(path, fmt::format("entry of {}: ranks {} and elements {} make no sense", out.program, out.ranks, out.elements));
   return out;
+}
+
+void make_parent(const std::filesystem::path& path) {
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  if (error)
+    throw Error(ErrorKind::io, fmt::format("the folder of the tuning file {} cannot be made: {}", path.string(), error.message()),
+                "name another with --tuning or WEFT_TUNING");
 }
 
 bool same_key(const TuningEntry& a, const TuningEntry& b) {
@@ -78,8 +90,17 @@ void write_tuning(const std::filesystem::path& path, const TuningEntry& entry) {
   std::vector<TuningEntry> entries = read_tuning(path);
   std::erase_if(entries, [&](const TuningEntry& old) { return same_key(old, entry); });
   entries.push_back(entry);
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+  make_parent(path);
   write_file(path, print(entries));
+}
+
+void require_writable_tuning(const std::filesystem::path& path) {
+  read_tuning(path);
+  make_parent(path);
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  if (access(folder.c_str(), W_OK) != 0)
+    throw Error(ErrorKind::io, fmt::format("the tuning file {} cannot be written: {}", path.string(), std::strerror(errno)),
+                "name another with --tuning or WEFT_TUNING");
 }
 
 std::filesystem::path default_tuning_path() {

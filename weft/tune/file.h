@@ -26,6 +26,8 @@ struct TuningEntry {
 };
 std::vector<TuningEntry> read_tuning(const std::filesystem::path& path);           // Error(user) for other versions, bad files
 void write_tuning(const std::filesystem::path& path, const TuningEntry& entry);    // replaces the entry of the same key
+// Error where the file is bad or could not be written: asked before work is spent.
+void require_writable_tuning(const std::filesystem::path& path);
 std::filesystem::path default_tuning_path();                                       // WEFT_TUNING, else cache_directory()/tuning.toml
 // The entry for this program, ranks and the nearest number of elements (within a factor of 4). Error(user) if the file
 // has entries for the program but of another machine only.

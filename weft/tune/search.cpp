@@ -145,6 +145,7 @@ SearchSpace make_trials(const ir::Program& naive, const topo::Machine& machine, 
   schedule::EnumerateOptions enumeration;
   enumeration.keep_state_shapes = options.keep_state_shapes;
   enumeration.sample_dropped = options.samples;
+  enumeration.count_dropped = options.count_all;
   enumeration.sample_dropped_seed = options.sample_seed;
   const schedule::Space space = schedule::enumerate(naive, enumeration);
   SearchSpace out;

@@ -40,6 +40,7 @@ struct SearchOptions {
   bool keep_state_shapes = false;        // states stay replicated
   bool any_order = false;                // also algorithms that do not keep rank order (ring ...)
   int limit = 12;                        // trials to measure
+  bool count_all = false;                // count the schedules of pruned layouts too (for reports; costs a second)
   uint64_t sample_seed = 1; int samples = 1;   // of what dominance dropped
 };
 struct SearchSpace {
