@@ -31,21 +31,54 @@ RankBuffers::RankBuffers(const plan::Instance& instance, const Sizes& sizes, int
     const int root = instance.buffer_root(static_cast<int>(b));
     if (sizes.in_place && root != static_cast<int>(b)) {
       memory_[b] = memory_[static_cast<size_t>(root)];
-      args_.buffers[b] = plan::Dense{memory_[b].data};
+      args_.buffers[b] = args_.buffers[static_cast<size_t>(root)];
       continue;
     }
+    const auto style = sizes.styles.find(buffers[b].name);
+    const int64_t spread = style == sizes.styles.end() ? 1 : 3;
     Memory& memory = memory_[b];
     memory.elements = buffer_elements(instance, extents, static_cast<int>(b), rank);
     memory.bytes = memory.elements * size_bytes(instance.dtype(static_cast<int>(b)));
     bool shared = false;                  // an alias that is mapped needs the memory of its root to be
     for (size_t o = 0; o < buffers.size(); ++o) shared |= buffers[o].mapped && (o == b || (sizes.in_place && instance.buffer_root(static_cast<int>(o)) == static_cast<int>(b)));
-    int64_t room = memory.bytes;          // symmetric memory is as large on all ranks
+    int64_t room = spread * memory.bytes + canary_bytes * 32;      // symmetric memory is as large on all ranks
     for (int q = 0; shared && q < instance.ranks(); ++q)
-      room = std::max(room, buffer_elements(instance, extents, static_cast<int>(b), q) * size_bytes(instance.dtype(static_cast<int>(b))));
-    if (shared) memory.data = mapped(room + canary_bytes, buffers[b].name);
-    else own_.emplace_back(new std::byte[static_cast<size_t>(room + canary_bytes)]), memory.data = own_.back().get();
-    std::memset(memory.data + memory.bytes, canary, canary_bytes);
-    args_.buffers[b] = plan::Dense{memory.data};
+      room = std::max(room, spread * buffer_elements(instance, extents, static_cast<int>(b), q) * size_bytes(instance.dtype(static_cast<int>(b))) + canary_bytes * 32);
+    std::byte* data = nullptr;
+    if (shared) data = mapped(room, buffers[b].name);
+    else own_.emplace_back(new std::byte[static_cast<size_t>(room)]), data = own_.back().get();
+    std::memset(data, canary, static_cast<size_t>(room));
+    bind(static_cast<int>(b), data, style == sizes.styles.end() ? "dense" : style->second);
+  }
+}
+
+void RankBuffers::bind(int buffer, std::byte* data, const std::string& style) {
+  Memory& memory = memory_[static_cast<size_t>(buffer)];
+  const int64_t bytes = size_bytes(instance_.dtype(buffer));
+  plan::Binding& binding = args_.buffers[static_cast<size_t>(buffer)];
+  memory.data = data;
+  if (style == "segments") {
+    const plan::SegmentTable& table = *args_.spaces[static_cast<size_t>(instance_.buffer_space(buffer))].segments;
+    plan::Segments segments;
+    std::byte* at = data;
+    for (int64_t length : table.lengths) {
+      segments.data.push_back(at);
+      memory.pieces.push_back({at, length});
+      at += length * bytes;
+      memory.canaries.push_back({at, 16});
+      at += 16;
+    }
+    binding = segments;
+  } else if (style == "strided") {
+    for (int64_t i = 0; i < memory.elements; ++i) {
+      memory.pieces.push_back({data + 3 * i * bytes, 1});
+      memory.canaries.push_back({data + (3 * i + 1) * bytes, 2 * bytes});
+    }
+    binding = plan::Strided{data, {memory.elements}, {3}};
+  } else {
+    memory.pieces.push_back({data, memory.elements});
+    memory.canaries.push_back({data + memory.bytes, canary_bytes});
+    binding = plan::Dense{data};
   }
 }
 
@@ -53,17 +86,18 @@ void RankBuffers::fill(int buffer, int launch) {
   const Memory& memory = memory_[static_cast<size_t>(buffer)];
   const Dtype dtype = instance_.dtype(buffer);
   const bool same_everywhere = instance_.plan().buffers[static_cast<size_t>(buffer)].repl;
-  if (const auto values = sizes_.values.find(instance_.plan().buffers[static_cast<size_t>(buffer)].name); values != sizes_.values.end()) {
-    for (int64_t i = 0; i < memory.elements; ++i) store_f64(dtype, memory.data + i * size_bytes(dtype), values->second(rank_, i));
-    return;
-  }
-  for (int64_t i = 0; i < memory.elements; ++i) store_f64(dtype, memory.data + i * size_bytes(dtype), coded(same_everywhere ? 0 : rank_, buffer, i, launch));
+  const auto values = sizes_.values.find(instance_.plan().buffers[static_cast<size_t>(buffer)].name);
+  int64_t i = 0;
+  for (const Piece& piece : memory.pieces)
+    for (int64_t k = 0; k < piece.elements; ++k, ++i)
+      store_f64(dtype, piece.data + k * size_bytes(dtype), values != sizes_.values.end() ? values->second(rank_, i) : coded(same_everywhere ? 0 : rank_, buffer, i, launch));
 }
 
 void RankBuffers::write_inputs(int launch) {
   const auto& buffers = instance_.plan().buffers;
   for (size_t b = 0; b < buffers.size(); ++b)             // results first: an input may share their memory
-    if (buffers[b].role == plan::Buffer::Role::out && memory_[b].bytes) std::memset(memory_[b].data, poison, static_cast<size_t>(memory_[b].bytes));
+    for (const Piece& piece : memory_[b].pieces)
+      if (buffers[b].role == plan::Buffer::Role::out && piece.elements) std::memset(piece.data, poison, static_cast<size_t>(piece.elements * size_bytes(instance_.dtype(static_cast<int>(b)))));
   for (size_t b = 0; b < buffers.size(); ++b) {
     const auto role = buffers[b].role;
     if (role == plan::Buffer::Role::in || role == plan::Buffer::Role::inout || (role == plan::Buffer::Role::state && launch == 0)) fill(static_cast<int>(b), launch);
@@ -72,8 +106,9 @@ void RankBuffers::write_inputs(int launch) {
 
 void RankBuffers::check_canaries() const {
   for (size_t b = 0; b < memory_.size(); ++b)
-    for (int64_t i = 0; memory_[b].data && i < canary_bytes; ++i)
-      need(static_cast<unsigned char>(memory_[b].data[memory_[b].bytes + i]) == canary, fmt::format("rank {} wrote behind the end of {}", rank_, name_of(instance_, b)));
+    for (const Piece& piece : memory_[b].canaries)
+      for (int64_t i = 0; i < piece.elements; ++i)
+        need(static_cast<unsigned char>(piece.data[i]) == canary, fmt::format("rank {} wrote outside of {}", rank_, name_of(instance_, b)));
 }
 
 std::vector<std::vector<unsigned char>> RankBuffers::results() const {
@@ -81,8 +116,11 @@ std::vector<std::vector<unsigned char>> RankBuffers::results() const {
   for (size_t b = 0; b < memory_.size(); ++b) {
     const auto role = instance_.plan().buffers[b].role;
     if (role == plan::Buffer::Role::scratch || role == plan::Buffer::Role::in) continue;
-    const auto* data = reinterpret_cast<const unsigned char*>(memory_[b].data);
-    list[b].assign(data, data + memory_[b].bytes);
+    const int64_t bytes = size_bytes(instance_.dtype(static_cast<int>(b)));
+    for (const Piece& piece : memory_[b].pieces) {
+      const auto* data = reinterpret_cast<const unsigned char*>(piece.data);
+      list[b].insert(list[b].end(), data, data + piece.elements * bytes);
+    }
   }
   return list;
 }

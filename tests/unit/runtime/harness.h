@@ -47,6 +47,7 @@ struct Sizes {
   std::vector<expr::ScalarValue> scalars;
   std::map<std::string, std::string> params;
   std::map<std::string, std::function<double(int rank, int64_t index)>> values;      // of inputs that are not just coded
+  std::map<std::string, std::string> styles;             // by buffer: "segments" (a block per tensor), "strided" (every third element)
   bool in_place = false;                  // aliases share memory
   const std::vector<plan::SpaceExtent> of(int rank) const { return per_rank ? per_rank(rank) : spaces; }
 };
@@ -63,8 +64,16 @@ class RankBuffers {
   std::vector<std::vector<unsigned char>> results() const;
 
  private:
+  // Contiguous pieces of a buffer's memory, in the order of its elements.
+  struct Piece { std::byte* data = nullptr; int64_t elements = 0; };
+  struct Memory {
+    std::byte* data = nullptr;
+    int64_t elements = 0, bytes = 0;
+    std::vector<Piece> pieces;
+    std::vector<Piece> canaries;          // bytes that nobody may touch
+  };
   void fill(int buffer, int launch);
-  struct Memory { std::byte* data = nullptr; int64_t elements = 0, bytes = 0; };
+  void bind(int buffer, std::byte* data, const std::string& style);
   const plan::Instance& instance_;
   const Sizes& sizes_;
   int rank_;

@@ -212,7 +212,7 @@ TEST_P(Transports, AForgottenJobEnds) {
 }
 
 TEST_P(Transports, ManyJobsLeaveNothing) {
-  for (int i = 0; i < 20; ++i) GetParam().run(2, [](Transport& t) { t.allocate(1 << 16, "a")->at[0][0] = std::byte{1}; }, {});
+  for (int i = 0; i < 20; ++i) GetParam().run(2, [](Transport& t) { t.allocate(1 << 16, "a")->at[static_cast<size_t>(t.rank())][0] = std::byte{1}; }, {});
 }
 
 TEST_P(Transports, NoRanksIsAnError) {
