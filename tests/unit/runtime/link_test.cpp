@@ -42,7 +42,7 @@ TEST(Link, ShortNumbersWrapWithoutStaleWords) {
   std::vector<uint64_t> memory(static_cast<size_t>(bytes_per_slot) * slots / 8, 0);
   const auto slot = [&](uint64_t number) { return reinterpret_cast<std::byte*>(memory.data()) + static_cast<int64_t>((number - 1) % slots) * bytes_per_slot; };
   for (uint64_t number = 1; number <= 200'000; ++number) {
-    const bool large = number % 65536 < 8;
+    const bool large = number % 65536 >= 1 && number % 65536 <= slots;      // one in each slot, again a range later
     const int64_t bytes = large ? payload : 8;
     const uint64_t flag = uint64_t{1} << number_bits | number;
     const auto message = message_of(bytes, number);
