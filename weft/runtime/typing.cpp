@@ -70,36 +70,18 @@ Dtype narrowest_wire(const std::vector<OperandTyping>& operands, const kernel::S
   return narrow;
 }
 
-// V12: what goes to several targets is rounded to the narrowest wire first, so that all ranks hold the same bits. A
-// kernel's output gets one more line for that.
-void round_outputs(const std::vector<OperandTyping>& operands, kernel::StepShape& shape) {
+// V12: what goes to several targets is rounded to the narrowest wire first, so that all ranks hold the same bits.
+void round_targets(const std::vector<OperandTyping>& operands, kernel::StepShape& shape) {
   const std::vector<Dtype> values = value_dtypes(shape);
-  for (size_t k = 0; k < values.size(); ++k) {
-    const Dtype narrow = narrowest_wire(operands, shape, static_cast<int>(k), values[k]);
-    const auto wider = [&](const kernel::TargetShape& t) { return t.output == static_cast<int>(k) && size_bytes(t.dtype) > size_bytes(narrow); };
-    if (narrow == values[k] || std::none_of(shape.targets.begin(), shape.targets.end(), wider)) continue;
-    std::string& output = shape.kernel.outputs[k];
-    kernel::Assignment line;
-    line.name = output + "_wire";
-    line.value = expr::call(std::string(name(narrow)), {expr::name(output)});
-    output = line.name;
-    shape.kernel.body.push_back(std::move(line));
+  for (kernel::TargetShape& target : shape.targets) {
+    const Dtype value = values[static_cast<size_t>(target.output)], narrow = narrowest_wire(operands, shape, target.output, value);
+    if (narrow != value && target.dtype != narrow && target.store != kernel::Store::accumulate) target.through = narrow;
   }
 }
 
-// A copy has one value: the reduction is rounded to the narrowest wire, or kept as wide as a wide wire carries.
-void round_copy(const plan::Instance& instance, const FlatStep& flat, const std::vector<OperandTyping>& operands, kernel::StepShape& shape) {
-  const Dtype value = value_dtypes(shape)[0], narrow = narrowest_wire(operands, shape, 0, value);
-  Dtype wide = value;
-  for (const OperandTyping& operand : operands)
-    if (operand.kind == Operand::Kind::send && size_bytes(operand.dtype) > size_bytes(wide)) wide = operand.dtype;
-  if (narrow != value && shape.targets.size() > 1) {
-    if (shape.reduced.empty()) shape.reduced.swap(shape.others);
-    shape.reduced_dtype = narrow;
-  } else if (wide != value && !shape.reduced.empty()) {
-    const Dtype accumulator = plan::accumulator_of_step(instance, flat, arrivals(operands, flat));
-    shape.reduced_dtype = size_bytes(wide) < size_bytes(accumulator) ? wide : accumulator;
-  }
+// A copied reduction is rounded where it is stored: a wide wire keeps the accumulator's bits.
+void widen_copy(const plan::Instance& instance, const FlatStep& flat, const std::vector<OperandTyping>& operands, kernel::StepShape& shape) {
+  if (!shape.reduced.empty() && shape.kernel.name.empty()) shape.reduced_dtype = plan::accumulator_of_step(instance, flat, arrivals(operands, flat));
 }
 
 bool needs_positions(const kernel::StepShape& shape) {
@@ -209,8 +191,8 @@ StepTyping Typing::step(const plan::AssembledLane& lane, const plan::AssembledBl
                   "write it with + (accumulate), or in a step of its own", "V2");
     out.shape.targets.push_back(target);
   }
-  if (out.shape.kernel.name.empty()) round_copy(instance_, flat, out.operands, out.shape);
-  else if (!out.tile) round_outputs(out.operands, out.shape);
+  widen_copy(instance_, flat, out.operands, out.shape);
+  if (!out.tile) round_targets(out.operands, out.shape);
   out.needs_positions = needs_positions(out.shape);
   return out;
 }

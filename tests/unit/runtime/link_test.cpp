@@ -109,6 +109,28 @@ TEST(Link, ProtocolsAgree) {
       }
 }
 
+// What a wire carries and what buffers hold may differ; all ranks still hold the interpreter's bits.
+TEST(Link, WiresNarrowAndWide) {
+  for (const char* name : {"ring_all_reduce", "pairwise_two_shot_all_reduce", "chain_all_reduce", "fused_ring_adam"})
+    for (const char* dtype : {"f32", "f16", "bf16", "f64", "i32", "u8"})
+      for (const char* wire : {"", "f16", "bf16", "f32", "f64"}) {
+        plan::Plan plan = case_plan(name);
+        const bool floats = dtype[0] == 'f' || dtype[0] == 'b';
+        if (!floats && (*wire || plan.kernels.size())) continue;
+        for (plan::Family& family : plan.families) family.wire = wire;
+        for (plan::Buffer& buffer : plan.buffers)
+          if (plan.kernels.empty() || buffer.name == "p") buffer.dtype = dtype;
+        if (plan.kernels.size() && std::string(dtype) == "f64") continue;
+        Sizes sizes;
+        sizes.spaces = {flat(131)};
+        sizes.chunk_elements = {24};
+        for (const plan::Id& scalar : plan::launch_scalars(plan)) sizes.scalars.push_back(scalar == "step" ? expr::ScalarValue{true, 3, 3} : expr::ScalarValue{false, 0, 0.125});
+        sizes.values["x"] = sizes.values["g"] = [](int rank, int64_t i) { return static_cast<double>((rank * 37 + i * 11) % 97) * 1.37; };
+        SCOPED_TRACE(fmt::format("{} of {} over {}", name, dtype, wire));
+        ASSERT_NO_THROW(agree(&transport::run_threads, plan, 3, sizes, {.launches = 2}));
+      }
+}
+
 TEST(Link, RingsAreSharedByPlansAndGrow) {
   transport::run_threads(2, [](transport::Transport& t) {
     const auto kernels = kernel::evaluator_library();
