@@ -22,9 +22,12 @@ constexpr int64_t second = 1'000'000'000;
 using Body = std::function<void(transport::Transport&)>;
 using Run = void (*)(int, const Body&, const transport::RankOptions&);
 
-plan::Plan case_plan(const std::string& name) { return plan::parse(read_file(std::string(WEFT_SOURCE_DIR) + "/tests/cases/plan/" + name + ".plan")); }
+plan::Plan case_plan(const std::string& name) {
+  return plan::parse(read_file(std::string(WEFT_SOURCE_DIR) + "/tests/cases/plan/" + name + ".plan"));
+}
 
-template <typename F> Error error_of(F&& f) {
+template <typename F>
+Error error_of(F&& f) {
   try {
     f();
   } catch (const Error& error) {
@@ -52,9 +55,13 @@ int shared_mappings() {
 
 // Text that ranks, threads or processes, leave for the test.
 struct Notes {
-  Notes() : memory(static_cast<char*>(mmap(nullptr, 16 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  Notes()
+      : memory(
+            static_cast<char*>(mmap(nullptr, 16 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
   ~Notes() { munmap(memory, 16 * 4096); }
-  void set(int rank, const Error& error) { std::snprintf(memory + rank * 4096, 4096, "%s: %s", std::string(name(error.kind())).c_str(), error.what()); }
+  void set(int rank, const Error& error) {
+    std::snprintf(memory + rank * 4096, 4096, "%s: %s", std::string(name(error.kind())).c_str(), error.what());
+  }
   std::string of(int rank) const { return memory + rank * 4096; }
   char* memory;
 };
@@ -71,7 +78,8 @@ struct Rank {
   void launch(int64_t elements, std::vector<expr::ScalarValue> scalars = {}) {
     const plan::Plan& plan = loaded->instance.plan();
     plan::LaunchArgs args;
-    for (size_t s = 0; s < plan.spaces.size(); ++s) args.spaces.push_back({plan::Cut{1, elements, 1}, std::nullopt, nullptr});
+    for (size_t s = 0; s < plan.spaces.size(); ++s)
+      args.spaces.push_back({plan::Cut{1, elements, 1}, std::nullopt, nullptr});
     args.buffers.resize(plan.buffers.size());
     memory.resize(plan.buffers.size());
     for (size_t b = 0; b < plan.buffers.size(); ++b) {
@@ -97,23 +105,30 @@ class Faults : public testing::TestWithParam<Run> {
     EXPECT_TRUE(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD) << "a child is left";
     EXPECT_LT(now_ns() - begin_, 2 * second + slack_) << "it took too long";
   }
-  void run(int ranks, const Body& body, int64_t timeout_ns = 20 * second) { GetParam()(ranks, body, {.timeout_ns = timeout_ns}); }
+  void run(int ranks, const Body& body, int64_t timeout_ns = 20 * second) {
+    GetParam()(ranks, body, {.timeout_ns = timeout_ns});
+  }
   // Every rank runs `body`; what it throws is noted.
   Error run_noting(int ranks, const Body& body, int64_t timeout_ns = 20 * second) {
     return error_of([&] {
-      run(ranks, [&](transport::Transport& t) {
-        try {
-          body(t);
-        } catch (const Error& error) {
-          notes_.set(t.rank(), error);
-          throw;
-        }
-      }, timeout_ns);
+      run(
+          ranks,
+          [&](transport::Transport& t) {
+            try {
+              body(t);
+            } catch (const Error& error) {
+              notes_.set(t.rank(), error);
+              throw;
+            }
+          },
+          timeout_ns);
     });
   }
   void expect_on_all(int ranks, const std::vector<std::string>& pieces) {
     for (int rank = 0; rank < ranks; ++rank)
-      for (const std::string& piece : pieces) EXPECT_TRUE(has(notes_.of(rank), piece)) << "rank " << rank << " says: " << notes_.of(rank) << "\nwithout: " << piece;
+      for (const std::string& piece : pieces)
+        EXPECT_TRUE(has(notes_.of(rank), piece))
+            << "rank " << rank << " says: " << notes_.of(rank) << "\nwithout: " << piece;
   }
   Notes notes_;
   int64_t begin_ = now_ns(), slack_ = 0;
@@ -131,10 +146,11 @@ TEST_P(Faults, SizesThatDifferAreShownOnAllRanks) {
         Rank rank(t, plan);
         rank.launch(100);
         rank.launch(t.rank() ? other : first);
-        rank.launch(100);                // one side may have come through: its next call reports
+        rank.launch(100);  // one side may have come through: its next call reports
       });
       EXPECT_EQ(error.kind(), ErrorKind::agreement);
-      expect_on_all(2, {"agreement", fmt::format("s = {}", a), fmt::format("s = {}", b), "rank 0 runs plan", "rank 1 runs plan"});
+      expect_on_all(
+          2, {"agreement", fmt::format("s = {}", a), fmt::format("s = {}", b), "rank 0 runs plan", "rank 1 runs plan"});
     }
   slack_ = 10 * second;
 }
@@ -150,7 +166,8 @@ TEST_P(Faults, SizesThatDifferAndNeedMemoryAreShownToo) {
       const plan::SegmentTable& table = i == 1 && t.rank() == 1 ? large : small;
       plan::LaunchArgs args;
       args.spaces.resize(plan.spaces.size());
-      args.spaces[0] = {plan::Cut{1, table.lengths[0] * static_cast<int64_t>(table.lengths.size()), 1}, std::nullopt, &table};
+      args.spaces[0] = {plan::Cut{1, table.lengths[0] * static_cast<int64_t>(table.lengths.size()), 1}, std::nullopt,
+                        &table};
       args.buffers.resize(plan.buffers.size());
       for (size_t b = 0; b < plan.buffers.size(); ++b)
         if (plan.buffers[b].role != plan::Buffer::Role::scratch) args.buffers[b] = plan::Dense{memory[b].data()};
@@ -178,7 +195,8 @@ TEST_P(Faults, ScalarsThatDifferAreShown) {
 }
 
 TEST_P(Faults, PlansThatDifferAreShownAtLoad) {
-  const Error error = run_noting(2, [&](transport::Transport& t) { Rank rank(t, case_plan(t.rank() ? "ring_all_reduce" : "chain_all_reduce")); });
+  const Error error = run_noting(
+      2, [&](transport::Transport& t) { Rank rank(t, case_plan(t.rank() ? "ring_all_reduce" : "chain_all_reduce")); });
   EXPECT_EQ(error.kind(), ErrorKind::agreement);
   expect_on_all(2, {"plan 1 chain_all_reduce", "plan 1 ring_all_reduce"});
 }
@@ -222,7 +240,9 @@ TEST_P(Faults, CountsThatDifferNameBoth) {
     Rank rank(t, plan);
     plan::LaunchArgs args;
     const int me = t.rank();
-    args.spaces = {{plan::Given{{2, 2}}, std::nullopt, nullptr}, {plan::Given{me == 1 ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{2, 2}}, std::nullopt, nullptr}};
+    args.spaces = {
+        {plan::Given{{2, 2}}, std::nullopt, nullptr},
+        {plan::Given{me == 1 ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{2, 2}}, std::nullopt, nullptr}};
     std::vector<float> x(16), y(16);
     args.buffers = {plan::Dense{x.data()}, plan::Dense{y.data()}};
     rank.communicator.launch(*rank.loaded, args);
@@ -243,7 +263,8 @@ TEST_P(Faults, AnExceptionInOneRankEndsAll) {
   });
   EXPECT_EQ(error.kind(), ErrorKind::internal);
   EXPECT_TRUE(has(error.what(), "rank 1: the kernel is broken")) << error.what();
-  for (int rank : {0, 2}) EXPECT_TRUE(has(notes_.of(rank), "peer: rank 1 failed: the kernel is broken")) << notes_.of(rank);
+  for (int rank : {0, 2})
+    EXPECT_TRUE(has(notes_.of(rank), "peer: rank 1 failed: the kernel is broken")) << notes_.of(rank);
   EXPECT_TRUE(has(notes_.of(0), "(rank 0 was ")) << notes_.of(0);
 }
 
@@ -265,16 +286,22 @@ TEST_P(Faults, APoisonedCommunicatorSaysWhy) {
 TEST_P(Faults, ARankThatDoesNotLaunchIsTimedOutAndNamed) {
   for (const char* name : {"ring_all_reduce", "chain_all_reduce"}) {
     const plan::Plan plan = case_plan(name);
-    const Error error = run_noting(3, [&](transport::Transport& t) {
-      Rank rank(t, plan);
-      if (t.rank() != 1) return rank.launch(100);
-      while (!t.abort_word().load()) usleep(1000);
-    }, second / 2);
+    const Error error = run_noting(
+        3,
+        [&](transport::Transport& t) {
+          Rank rank(t, plan);
+          if (t.rank() != 1) return rank.launch(100);
+          while (!t.abort_word().load()) usleep(1000);
+        },
+        second / 2);
     EXPECT_EQ(error.kind(), ErrorKind::timeout);
     EXPECT_TRUE(has(error.what(), "channel 0 step")) << error.what();
-    // Rank 2 waits for the silent rank 1, rank 0 for rank 2: whose deadline passes first is open, each names its own wait.
-    const bool waits_for_silent = has(error.what(), "from rank 1") || has(error.what(), "to rank 1") || has(error.what(), "rank 2 lane");
-    EXPECT_TRUE(waits_for_silent || (has(error.what(), "rank 0 lane") && has(error.what(), "from rank 2"))) << error.what();
+    // Rank 2 waits for the silent rank 1, rank 0 for rank 2: whose deadline passes first is open, each names its own
+    // wait.
+    const bool waits_for_silent =
+        has(error.what(), "from rank 1") || has(error.what(), "to rank 1") || has(error.what(), "rank 2 lane");
+    EXPECT_TRUE(waits_for_silent || (has(error.what(), "rank 0 lane") && has(error.what(), "from rank 2")))
+        << error.what();
   }
   slack_ = 3 * second;
 }
@@ -283,7 +310,7 @@ TEST_P(Faults, BadBindingsAreRefusedBeforeAnythingRuns) {
   const plan::Plan plan = case_plan("two_shot_symmetric");
   const Error error = run_noting(2, [&](transport::Transport& t) {
     Rank rank(t, plan);
-    rank.launch(100);                    // private memory for a mapped buffer
+    rank.launch(100);  // private memory for a mapped buffer
   });
   EXPECT_EQ(error.kind(), ErrorKind::user);
   EXPECT_TRUE(has(error.what(), "peers access it")) << error.what();
@@ -291,7 +318,8 @@ TEST_P(Faults, BadBindingsAreRefusedBeforeAnythingRuns) {
 
 TEST_P(Faults, TooLittleMemoryForScratchIsSaidFirst) {
   const plan::Plan plan = plan::parse(
-      "plan 1 big\norder any\nround once\nchannels 1\nspace s parts 1 even\nspace b parts 1 fixed 1099511627776\nbuffer x s f32 in\nbuffer y s f32 out\nbuffer t b f32 scratch\n"
+      "plan 1 big\norder any\nround once\nchannels 1\nspace s parts 1 even\nspace b parts 1 fixed "
+      "1099511627776\nbuffer x s f32 in\nbuffer y s f32 out\nbuffer t b f32 scratch\n"
       "lane main:\n  loop s:\n    x[0] -> y[0]\n");
   const Error error = run_noting(1, [&](transport::Transport& t) {
     Rank rank(t, plan);
@@ -316,9 +344,12 @@ TEST_P(Faults, TwoCommunicatorsInOppositeOrder) {
       args.buffers = {plan::Dense{in}, plan::Dense{out}};
       return args;
     };
-    Work first = a.communicator.start(*a.loaded, args(x.data(), y.data())), second = b.communicator.start(*b.loaded, args(u.data(), v.data()));
-    if (t.rank() == 0) first.wait(), second.wait();
-    else second.wait(), first.wait();
+    Work first = a.communicator.start(*a.loaded, args(x.data(), y.data())),
+         second = b.communicator.start(*b.loaded, args(u.data(), v.data()));
+    if (t.rank() == 0)
+      first.wait(), second.wait();
+    else
+      second.wait(), first.wait();
     if (y[199] != 2 || v[199] != 4) throw Error(ErrorKind::internal, "wrong sums");
     t.barrier("both");
   });
@@ -333,14 +364,17 @@ TEST_P(Faults, CommunicatorsComeAndGo) {
       rank.launch(64);
       t.barrier("done");
       if (i == 5) before = open_descriptors() * 1000 + shared_mappings();
-      if (i > 5 && t.name() == "processes" && open_descriptors() * 1000 + shared_mappings() > before) throw Error(ErrorKind::internal, fmt::format("something is left after {}", i));
+      if (i > 5 && t.name() == "processes" && open_descriptors() * 1000 + shared_mappings() > before)
+        throw Error(ErrorKind::internal, fmt::format("something is left after {}", i));
     }
   });
   slack_ = 10 * second;
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Faults, testing::Values(&transport::run_threads, &transport::run_processes),
-                         [](const auto& info) { return info.param == &transport::run_threads ? "threads" : "processes"; });
+                         [](const auto& info) {
+                           return info.param == &transport::run_threads ? "threads" : "processes";
+                         });
 
 // ---- processes only
 class Deaths : public Faults {};
@@ -367,12 +401,15 @@ TEST_P(Deaths, ARankKilledInALaunch) {
 
 TEST_P(Deaths, AStoppedRankIsTimedOutAndNamed) {
   const plan::Plan plan = case_plan("ring_all_reduce");
-  const Error error = run_noting(2, [&](transport::Transport& t) {
-    Rank rank(t, plan);
-    rank.launch(1000);
-    if (t.rank() == 1) raise(SIGSTOP);
-    rank.launch(1000);
-  }, second / 2);
+  const Error error = run_noting(
+      2,
+      [&](transport::Transport& t) {
+        Rank rank(t, plan);
+        rank.launch(1000);
+        if (t.rank() == 1) raise(SIGSTOP);
+        rank.launch(1000);
+      },
+      second / 2);
   EXPECT_EQ(error.kind(), ErrorKind::timeout);
   EXPECT_TRUE(has(error.what(), "from rank 1")) << error.what();
   slack_ = 2 * second;
@@ -382,7 +419,7 @@ TEST_P(Deaths, ThePresenceOfAChildOfARankDoesNotMatter) {
   const plan::Plan plan = case_plan("ring_all_reduce");
   run(2, [&](transport::Transport& t) {
     Rank rank(t, plan);
-    const pid_t child = fork();          // a data loader
+    const pid_t child = fork();  // a data loader
     if (child == 0) _exit(0);
     rank.launch(1000);
     waitpid(child, nullptr, 0);
@@ -391,7 +428,8 @@ TEST_P(Deaths, ThePresenceOfAChildOfARankDoesNotMatter) {
 }
 
 TEST_P(Deaths, RanksInALaunchEndWithTheirParent) {
-  auto* pids = static_cast<std::atomic<int>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* pids =
+      static_cast<std::atomic<int>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const pid_t parent = fork();
   if (parent == 0) {
     const plan::Plan plan = case_plan("ring_all_reduce");
@@ -418,7 +456,8 @@ TEST_P(Deaths, RanksInALaunchEndWithTheirParent) {
   slack_ = 10 * second;
 }
 
-INSTANTIATE_TEST_SUITE_P(Processes, Deaths, testing::Values(&transport::run_processes), [](const auto&) { return "processes"; });
+INSTANTIATE_TEST_SUITE_P(Processes, Deaths, testing::Values(&transport::run_processes),
+                         [](const auto&) { return "processes"; });
 
 }  // namespace
 }  // namespace weft::runtime

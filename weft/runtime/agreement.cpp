@@ -28,7 +28,8 @@ std::string hashes(const std::vector<NamedText>& parts) {
 }  // namespace
 
 Agreement::Agreement(transport::Transport& transport)
-    : transport_(transport), window_(transport.allocate(sizeof(Board), "launch headers")),
+    : transport_(transport),
+      window_(transport.allocate(sizeof(Board), "launch headers")),
       mine_(&board(transport.rank())) {}
 
 void Agreement::describe(uint64_t binding, const std::string& text) {
@@ -106,16 +107,18 @@ void Agreement::compare(int channel, int64_t waited_ns) {
 void Agreement::stranger(int channel, int peer, const std::string& where) {
   compare(channel, 0);
   const std::string message =
-      fmt::format("{} got a message of another launch from rank {} (here launch {} of channel {} runs)", where, peer, sequence(channel), channel);
+      fmt::format("{} got a message of another launch from rank {} (here launch {} of channel {} runs)", where, peer,
+                  sequence(channel), channel);
   transport_.raise({ErrorKind::agreement, transport_.rank(), message});
   transport::throw_failure(transport_, "looking at a foreign tag");
 }
 
 void agree_on_load(transport::Transport& transport, std::string_view what, const std::vector<NamedText>& parts) {
   const std::vector<std::string> all = transport.exchange(hashes(parts), what);
-  const size_t other = static_cast<size_t>(std::find_if(all.begin(), all.end(), [&](const std::string& h) { return h != all[0]; }) - all.begin());
+  const size_t other = static_cast<size_t>(
+      std::find_if(all.begin(), all.end(), [&](const std::string& h) { return h != all[0]; }) - all.begin());
   if (other == all.size()) return;
-  size_t differs = 0;                    // all ranks see the same hashes, so all come here with the same choice
+  size_t differs = 0;  // all ranks see the same hashes, so all come here with the same choice
   while (all[0].substr(differs * 32, 32) == all[other].substr(differs * 32, 32)) ++differs;
   const std::vector<std::string> texts = transport.exchange(parts[differs].text, "what differs");
   const std::string message = fmt::format("ranks disagree about the {} of what they load:\n    {}", parts[differs].name,

@@ -1,9 +1,9 @@
 // Agreement: how ranks notice that they do not run the same thing, without a message more than the plan has.
 //
 // Problem: ranks that disagree about a size or a plan hang or mix bits. Ways: check before each collective (a barrier
-// per call), check nothing, or let what is sent anyway carry a tag. We take the last (docs/plan.md, 9): each rank stores
-// the header of its launch into its own memory, where peers can read it, and folds it into 24 bits that stand in every
-// flag. A foreign tag, or a wait of more than 50 us, compares headers; the error shows both.
+// per call), check nothing, or let what is sent anyway carry a tag. We take the last (docs/plan.md, 9): each rank
+// stores the header of its launch into its own memory, where peers can read it, and folds it into 24 bits that stand in
+// every flag. A foreign tag, or a wait of more than 50 us, compares headers; the error shows both.
 #pragma once
 
 #include <array>
@@ -37,15 +37,15 @@ struct alignas(64) DetailEntry {
 };
 
 struct Board {
-  static constexpr int history = 8;      // launches per channel that can still be compared
+  static constexpr int history = 8;  // launches per channel that can still be compared
   std::array<std::array<HeaderEntry, history>, max_channels> headers;
   std::array<DetailEntry, history> details;
-  alignas(64) std::atomic<uint64_t> announced, announced_after;          // binding under way, and the launches before it
+  alignas(64) std::atomic<uint64_t> announced, announced_after;  // binding under way, and the launches before it
 };
 
 class Agreement {
  public:
-  explicit Agreement(transport::Transport& transport);           // collective
+  explicit Agreement(transport::Transport& transport);  // collective
 
   // The next launch on this channel: publishes, returns its tag (24 bits, never 0).
   uint64_t begin(int channel, uint64_t hash, uint64_t binding, std::span<const expr::ScalarValue> scalars) {
@@ -62,11 +62,13 @@ class Agreement {
   }
   // Makes sure that `text` can be read by peers under this number.
   void describe(uint64_t binding, const std::string& text);
-  bool described(uint64_t binding) const { return mine_->details[binding % Board::history].binding.load(std::memory_order_relaxed) == binding; }
+  bool described(uint64_t binding) const {
+    return mine_->details[binding % Board::history].binding.load(std::memory_order_relaxed) == binding;
+  }
   uint64_t next_binding() { return ++bindings_; }
 
-  // What this rank binds, while that waits for all ranks: a peer that has launched something else instead would wait for
-  // us, and we for it. Taken back when it is done.
+  // What this rank binds, while that waits for all ranks: a peer that has launched something else instead would wait
+  // for us, and we for it. Taken back when it is done.
   void announce(uint64_t binding, const std::string& text);
   void retract() { mine_->announced.store(0, std::memory_order_release); }
 
@@ -88,7 +90,11 @@ class Agreement {
   }
 
  private:
-  struct Seen { uint64_t hash = 0, binding = 0; std::vector<double> scalars; size_t scalar_count = 0; };
+  struct Seen {
+    uint64_t hash = 0, binding = 0;
+    std::vector<double> scalars;
+    size_t scalar_count = 0;
+  };
   bool read(int rank, int channel, uint64_t sequence, Seen& seen) const;
   std::string text_of(int rank, const Seen& seen) const;
   bool binds_instead(int rank, Seen& seen) const;
@@ -101,9 +107,11 @@ class Agreement {
   uint64_t bindings_ = 0;
 };
 
-// At load. Collective: `parts` are named texts (plan, parameters ...); a difference is Error(agreement) on all ranks with
-// the names of what differs, the two values, and the first line that differs.
-struct NamedText { std::string name, text; };
+// At load. Collective: `parts` are named texts (plan, parameters ...); a difference is Error(agreement) on all ranks
+// with the names of what differs, the two values, and the first line that differs.
+struct NamedText {
+  std::string name, text;
+};
 void agree_on_load(transport::Transport& transport, std::string_view what, const std::vector<NamedText>& parts);
 
 }  // namespace weft::runtime

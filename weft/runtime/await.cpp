@@ -12,12 +12,17 @@
 namespace weft::runtime {
 namespace {
 
-constexpr int64_t word_bytes = 64;       // a line each: words of different pushers do not disturb one another
-constexpr int left = -1;                 // instead of a step: the block was left
+constexpr int64_t word_bytes = 64;  // a line each: words of different pushers do not disturb one another
+constexpr int left = -1;            // instead of a step: the block was left
 
-struct Connection { int waiter, lane, block, step; int64_t number; };
+struct Connection {
+  int waiter, lane, block, step;
+  int64_t number;
+};
 
-const plan::AssembledLane& lane_of(const plan::Assembly& assembly, int lane) { return assembly.lanes[static_cast<size_t>(lane)]; }
+const plan::AssembledLane& lane_of(const plan::Assembly& assembly, int lane) {
+  return assembly.lanes[static_cast<size_t>(lane)];
+}
 
 LoadedAwait facts(const plan::Assembly& assembly, int lane, size_t block, const plan::Awaited& awaited) {
   const plan::AssembledLane& target = lane_of(assembly, awaited.lane);
@@ -36,11 +41,12 @@ LoadedAwait facts(const plan::Assembly& assembly, int lane, size_t block, const 
 
 class AwaitWords {
  public:
-  explicit AwaitWords(const plan::Assembly& assembly) : assembly_(assembly), count_(static_cast<size_t>(assembly.instance->ranks()), 0) {
+  explicit AwaitWords(const plan::Assembly& assembly) : count_(static_cast<size_t>(assembly.instance->ranks()), 0) {
     for (size_t l = 0; l < assembly.lanes.size(); ++l)
       for (size_t b = 0; b < assembly.lanes[l].blocks.size(); ++b)
         for (const plan::AssembledStep& step : assembly.lanes[l].blocks[b].steps)
-          for (const plan::Awaited& awaited : step.after) note(facts(assembly, static_cast<int>(l), b, awaited), assembly.lanes[l].rank);
+          for (const plan::Awaited& awaited : step.after)
+            note(facts(assembly, static_cast<int>(l), b, awaited), assembly.lanes[l].rank);
   }
   int64_t most() const { return count_.empty() ? 0 : *std::max_element(count_.begin(), count_.end()); }
   const std::vector<Connection>& connections() const { return connections_; }
@@ -62,9 +68,8 @@ class AwaitWords {
     connections_.push_back({waiter, lane, block, step, next++});
   }
 
-  const plan::Assembly& assembly_;
   std::map<std::tuple<int, int, int, int>, int64_t> numbers_;
-  std::vector<int64_t> count_;           // per waiter
+  std::vector<int64_t> count_;  // per waiter
   std::vector<Connection> connections_;
 };
 
@@ -84,8 +89,10 @@ void Loaded::connect_awaits() {
       for (LoadedStep& step : lane.blocks[b].steps)
         for (const plan::Awaited& awaited : step.text->after) {
           LoadedAwait await = facts(assembly, lane.assembled, b, awaited);
-          if (await.remote) connect_remote(await, words);
-          else connect_here(await, *mine.at(awaited.lane));
+          if (await.remote)
+            connect_remote(await, words);
+          else
+            connect_here(await, *mine.at(awaited.lane));
           step.awaits.push_back(await);
         }
 }

@@ -1,19 +1,15 @@
 // Binding: from a loaded plan, extents and memory to the flat form of bound.h.
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
-#include "weft/runtime/bound.h"
-#include "weft/runtime/memory.h"
+#include "weft/runtime/addresses.h"
 
 namespace weft::runtime {
 namespace {
 
 using plan::Operand;
-
-constexpr int64_t table_limit = 16384;   // ranges kept per part and block; beyond, a chunk is work enough to compute them
 
 bool uses_given(const plan::Instance& instance, const plan::Block& block) {
   return std::any_of(block.spaces.begin(), block.spaces.end(),
@@ -22,15 +18,23 @@ bool uses_given(const plan::Instance& instance, const plan::Block& block) {
 
 class Binder {
  public:
-  Binder(Loaded& loaded, BoundState& state) : loaded_(loaded), instance_(loaded.instance), state_(state), storage_(&state.storage), memory_(loaded, state) {}
+  Binder(Loaded& loaded, BoundState& state)
+      : loaded_(loaded),
+        instance_(loaded.instance),
+        state_(state),
+        storage_(&state.storage),
+        memory_(loaded, state),
+        addresses_(loaded, state, memory_) {}
 
   void run() {
     describe();
     grow();
-    state_.hoisted.reset(static_cast<std::byte*>(::operator new(static_cast<size_t>(loaded_.hoisted_bytes + 64), std::align_val_t{64})),
-                         [](std::byte* p) { ::operator delete(p, std::align_val_t{64}); });
+    state_.hoisted.reset(
+        static_cast<std::byte*>(::operator new (static_cast<size_t>(loaded_.hoisted_bytes + 64), std::align_val_t{64})),
+        [](std::byte* p) { ::operator delete (p, std::align_val_t{64}); });
     for (LoadedLane& lane : loaded_.lanes) bind_lane(lane);
-    for (const plan::Awaited& block : loaded_.shadows_of) state_.advance_by.push_back(iterations(block.lane, block.block));
+    for (const plan::Awaited& block : loaded_.shadows_of)
+      state_.advance_by.push_back(iterations(block.lane, block.block));
     make_staging();
   }
 
@@ -42,8 +46,8 @@ class Binder {
     return state_.extents->iterations(std::span<const uint16_t>(head.spaces.data(), head.spaces.size()), from.channel);
   }
 
-  // What must be allocated by all ranks together. Peers that launch something else meanwhile would wait for us and we for
-  // them: the announcement lets them see it.
+  // What must be allocated by all ranks together. Peers that launch something else meanwhile would wait for us and we
+  // for them: the announcement lets them see it.
   void grow() {
     const uint64_t binding = state_.binding;
     const bool alone = instance_.ranks() == 1;
@@ -66,158 +70,6 @@ class Binder {
     each([&](LinkUse& use) { use.staging = storage_->staging.get() + use.progress, use.progress = 0; });
   }
 
-  // ---- cells and addresses
-  const Cells* cells(const plan::Block& block, int space, int64_t part, int channel) {
-    const auto key = std::make_tuple(&block, space, part);
-    if (const auto at = known_.find(key); at != known_.end() && at->second->channel == channel) return at->second;
-    Cells& cells = storage_->cells.emplace_back();
-    const plan::Extents& extents = *state_.extents;
-    cells.extents = &extents, cells.space = space, cells.part = part, cells.channel = channel, cells.slices = block.slices;
-    cells.loop = std::find(block.spaces.begin(), block.spaces.end(), static_cast<uint16_t>(space)) != block.spaces.end();
-    cells.whole = {0, extents.part_size(space, part)};
-    if (cells.loop) {
-      cells.chunks = extents.chunks(space, channel);
-      if (cells.chunks * block.slices <= table_limit)
-        for (int64_t chunk = 0; chunk < cells.chunks; ++chunk)
-          for (int slice = 0; slice < block.slices; ++slice) cells.table.push_back(extents.slice(space, part, channel, chunk, slice, block.slices));
-    }
-    return known_[key] = &cells;
-  }
-
-  std::shared_ptr<const SegmentIndex> segments(int space) {
-    const plan::SegmentTable* table = state_.args.spaces[static_cast<size_t>(space)].segments;
-    if (!table) {
-      const plan::Space& text = instance_.plan().spaces[static_cast<size_t>(space)];
-      if (text.derived != plan::Space::Derived::no) return segments(plan::find_space(instance_.plan(), text.of));
-      throw Error(ErrorKind::user, fmt::format("space {} of plan {} has no segment table in this launch", text.name, loaded_.name()));
-    }
-    auto& index = indexes_[table];
-    if (!index) index = std::make_shared<SegmentIndex>(table->lengths);
-    return index;
-  }
-
-  // The part's own elements [0, size) are contiguous in the whole value, from this position on.
-  bool contiguous(int space, int64_t part, int64_t& position) const {
-    const int64_t size = state_.extents->part_size(space, part);
-    int64_t count = 0;
-    position = size > 0 ? state_.extents->run_at(space, part, 0, size, count) : 0;
-    return count >= size;
-  }
-
-  Address slice_address(const plan::Block& block, int buffer, int rank, int64_t part, int channel) {
-    const BufferMemory& memory = memory_[buffer];
-    const int space = instance_.buffer_space(buffer);
-    const bool own = instance_.plan().buffers[static_cast<size_t>(buffer)].own != nullptr;
-    Address address;
-    address.stride = size_bytes(instance_.dtype(buffer));
-    int64_t position = 0;
-    switch (memory.kind) {
-      case BufferMemory::Kind::dense:
-        address.base = memory_.base(buffer, rank);
-        if (own) break;
-        if (contiguous(space, part, position)) address.base += position * address.stride;
-        else address.kind = Address::Kind::value;
-        break;
-      case BufferMemory::Kind::turns: {
-        if (!block.loop)
-          throw Error(ErrorKind::plan, fmt::format("buffer {} holds chunks in turn and is used outside a loop", instance_.plan().buffers[static_cast<size_t>(buffer)].name), "", "V2");
-        address.kind = Address::Kind::turn;
-        address.depth = memory.depth, address.capacity = memory.capacity_bytes;
-        address.base = memory_.base(buffer, rank) + (part * instance_.channels() + channel) * memory.depth * memory.capacity_bytes;
-        break;
-      }
-      case BufferMemory::Kind::strided: strided_address(address, memory, buffer, rank, own); break;
-      case BufferMemory::Kind::segments: segment_address(address, memory, buffer, rank); break;
-    }
-    return address;
-  }
-
-  void strided_address(Address& address, const BufferMemory& memory, int buffer, int rank, bool own) {
-    address.kind = own ? Address::Kind::strided_own : Address::Kind::strided;
-    address.base = memory_.base(buffer, rank);
-    StridedView& view = storage_->views.emplace_back();
-    int64_t elements = 1;
-    for (size_t d = 0; d < memory.strided->shape.size(); ++d) {
-      view.shape.push_back(memory.strided->shape[d]);
-      view.stride_bytes.push_back(memory.strided->stride_elements[d] * address.stride);
-      elements *= memory.strided->shape[d];
-    }
-    const int space = instance_.buffer_space(buffer);
-    const int64_t want = own ? state_.extents->part_size(space, instance_.own_part(buffer, rank)) : state_.extents->elements(space);
-    if (elements != want)
-      throw Error(ErrorKind::user, fmt::format("buffer {} is bound to a view of {} elements, its space has {}", instance_.plan().buffers[static_cast<size_t>(buffer)].name, elements, want));
-    address.view = &view;
-  }
-
-  void segment_address(Address& address, const BufferMemory& memory, int buffer, int rank) {
-    address.kind = Address::Kind::segments;
-    const Scattered*& known = scattered_[{buffer, rank}];
-    if (!known) {
-      Scattered& scattered = storage_->scattered.emplace_back();
-      scattered.index = segments(instance_.buffer_space(buffer));
-      if (scattered.index->segments() != static_cast<int64_t>(memory.segments.size()))
-        throw Error(ErrorKind::user, fmt::format("buffer {} is bound to {} tensors, its space has {}", instance_.plan().buffers[static_cast<size_t>(buffer)].name,
-                                                 memory.segments.size(), scattered.index->segments()));
-      if (const int64_t want = state_.extents->elements(instance_.buffer_space(buffer)); scattered.index->elements() != want)
-        throw Error(ErrorKind::user, fmt::format("the tensors of buffer {} have {} elements together, its space has {}", instance_.plan().buffers[static_cast<size_t>(buffer)].name,
-                                                 scattered.index->elements(), want));
-      for (size_t i = 0; i < memory.segments.size(); ++i) scattered.data.push_back(memory_.segment(buffer, rank, i));
-      known = &scattered;
-    }
-    address.scattered = known;
-  }
-
-  const Meet* meet(int space) {
-    const Meet*& known = meets_[space];
-    if (known) return known;
-    const plan::Space& text = instance_.plan().spaces[static_cast<size_t>(space)];
-    const plan::SpaceExtent& extent = state_.args.spaces[static_cast<size_t>(space)];
-    Meet& meet = storage_->meets.emplace_back();
-    const bool column = text.derived == plan::Space::Derived::column;
-    if (text.derived == plan::Space::Derived::segment && !extent.meeting) {
-      meet.index = segments(space);
-    } else if (extent.meeting) {
-      meet.shape = extent.meeting->shape, meet.stride = extent.meeting->stride;
-      const bool fits = meet.shape.size() == meet.stride.size() && !meet.shape.empty() && (meet.shape.back() <= 1 || meet.stride.back() == (column ? 1 : 0));
-      if (!fits) throw Error(ErrorKind::user, fmt::format("space {} of plan {}: the meeting of this launch does not fit `by {}`", text.name, loaded_.name(), column ? "column" : "row"));
-    } else if (text.derived == plan::Space::Derived::block && instance_.block_elements(space) > 0) {
-      meet.block = instance_.block_elements(space);
-    } else {
-      throw Error(ErrorKind::user, fmt::format("space {} of plan {} needs a meeting in the launch's extents", text.name, loaded_.name()));
-    }
-    return known = &meet;
-  }
-
-  // An operand that does not go through the step cell by cell.
-  Address apart_address(const plan::Block& block, const OperandTyping& typing, const plan::FlatOperand& flat, bool tile) {
-    const int space = instance_.buffer_space(flat.name);
-    Address address = slice_address(block, flat.name, typing.peer, plan::part_at(flat, 0, instance_.parts(space)), 0);
-    if (tile || address.kind != Address::Kind::flat) {
-      if (address.kind != Address::Kind::flat)
-        throw Error(ErrorKind::unsupported, fmt::format("buffer {} is read whole and is not contiguous", instance_.plan().buffers[flat.name].name), "bind it densely");
-      return address;
-    }
-    if (typing.derived) {
-      address.kind = Address::Kind::derived;
-      address.meet = meet(space);
-      return address;
-    }
-    if (const int64_t size = state_.extents->part_size(space, plan::part_at(flat, 0, instance_.parts(space))); size > 1)
-      throw Error(ErrorKind::plan, fmt::format("operand {} has {} elements in a part and no meeting with the step's cells", instance_.plan().buffers[flat.name].name, size),
-                  "derive its space from the loop's", "V2");
-    address.stride = 0;
-    return address;
-  }
-
-  Address constant_address(Dtype dtype, double value) {
-    std::array<double, 2>& memory = storage_->constants.emplace_back();
-    if (dtype == Dtype::f64x2) memory = {value, value};
-    else store_f64(dtype, memory.data(), value);
-    Address address;
-    address.base = reinterpret_cast<std::byte*>(memory.data());
-    return address;
-  }
-
   // ---- steps
   void bind_lane(LoadedLane& lane) {
     Cursor& cursor = state_.cursors.emplace_back();
@@ -226,7 +78,8 @@ class Binder {
     for (size_t b = 0; b < lane.blocks.size(); ++b) {
       LoadedBlock& from = lane.blocks[b];
       BoundBlock& block = cursor.blocks.emplace_back();
-      block.loop = from.text->head.loop, block.slices = from.text->head.slices, block.counter = from.counter, block.pushes = from.pushes;
+      block.loop = from.text->head.loop, block.slices = from.text->head.slices, block.counter = from.counter,
+      block.pushes = from.pushes;
       for (LoadedStep& step : from.steps) most = std::max(most, step.typing.operands.size());
       block.late = reads_counts(from.text->head);
       if (!block.late) bind_block(lane, b, block);
@@ -240,19 +93,23 @@ class Binder {
   }
 
   bool reads_counts(const plan::Block& block) const {
-    return std::any_of(block.spaces.begin(), block.spaces.end(), [&](uint16_t s) { return std::holds_alternative<plan::OnDevice>(state_.args.spaces[s].extent); });
+    return std::any_of(block.spaces.begin(), block.spaces.end(), [&](uint16_t s) {
+      return std::holds_alternative<plan::OnDevice>(state_.args.spaces[s].extent);
+    });
   }
 
   // A loop over counts that stand in a buffer begins: they are there now.
   void read_counts(const plan::Block& block) {
     for (const uint16_t space : block.spaces) {
       if (!std::holds_alternative<plan::OnDevice>(state_.args.spaces[space].extent)) continue;
-      const int buffer = plan::find_buffer(instance_.plan(), instance_.plan().spaces[space].by_buffer), of = instance_.buffer_space(buffer);
+      const int buffer = plan::find_buffer(instance_.plan(), instance_.plan().spaces[space].by_buffer),
+                of = instance_.buffer_space(buffer);
       std::vector<int64_t> counts;
       for (int64_t part = 0; part < instance_.parts(space); ++part) {
         int64_t position = 0, count = 1;
         position = state_.extents->run_at(of, part, 0, 1, count);
-        counts.push_back(load_i64(instance_.dtype(buffer), memory_.base(buffer, loaded_.rank()) + position * size_bytes(instance_.dtype(buffer))));
+        counts.push_back(load_i64(instance_.dtype(buffer), memory_.base(buffer, loaded_.rank()) +
+                                                               position * size_bytes(instance_.dtype(buffer))));
       }
       state_.extents->set_given(space, counts);
     }
@@ -268,30 +125,32 @@ class Binder {
     block.steps.clear();
     block.storage = std::make_shared<Storage>();
     storage_ = block.storage.get();
-    forget();
+    addresses_.store_in(*block.storage);
+    staging_bytes_.clear();
     bind_block(lane, index, block);
     make_staging();
   }
 
  private:
-  void forget() { known_.clear(), scattered_.clear(), meets_.clear(), staging_bytes_.clear(); }
-
   BoundStep bind_step(const LoadedLane& lane, const LoadedBlock& block, LoadedStep& loaded) {
     BoundStep step;
     step.loaded = &loaded, step.done = loaded.done, step.idle = loaded.typing.idle;
     step.pushes = loaded.pushes.data(), step.push_count = static_cast<uint16_t>(loaded.pushes.size());
     std::vector<BoundAwait>& awaits = storage_->awaits.emplace_back();
-    for (const LoadedAwait& await : loaded.awaits) awaits.push_back({&await, iterations(await.awaited.lane, await.awaited.block)});
+    for (const LoadedAwait& await : loaded.awaits)
+      awaits.push_back({&await, iterations(await.awaited.lane, await.awaited.block)});
     step.awaits = awaits.data(), step.await_count = static_cast<uint16_t>(awaits.size());
     if (step.idle) return step;
     step.run = loaded.code.run, step.self = loaded.code.self;
     step.hoisted = state_.hoisted.get() + loaded_.code_uses[static_cast<size_t>(loaded.code_use)].offset;
-    step.operand_count = static_cast<uint16_t>(loaded.typing.operands.size()), step.sources = static_cast<uint16_t>(loaded.typing.sources);
+    step.operand_count = static_cast<uint16_t>(loaded.typing.operands.size()),
+    step.sources = static_cast<uint16_t>(loaded.typing.sources);
     step.tile = loaded.typing.tile, step.counted = block.text->head.loop && uses_given(instance_, block.text->head);
-    for (const kernel::TargetShape& target : loaded.typing.shape.targets) step.streams |= target.store == kernel::Store::stream;
+    for (const kernel::TargetShape& target : loaded.typing.shape.targets)
+      step.streams |= target.store == kernel::Store::stream;
     bind_links(lane, block.text->head, loaded, step);
     bind_pieces(lane, block.text->head, loaded, step);
-    step.idle = step.pieces.empty();     // no parts named: no cells
+    step.idle = step.pieces.empty();  // no parts named: no cells
     if (!step.idle) make_fast(loaded, step);
     return step;
   }
@@ -305,10 +164,13 @@ class Binder {
         if (typing.kind != kind) continue;
         const uint16_t family = loaded.text->flat.operands[static_cast<size_t>(typing.operand)].name;
         RingSet* rings = loaded_.rings[family];
-        if (!rings) throw Error(ErrorKind::plan, fmt::format("nobody sends on link {}", instance_.plan().families[family].name), "", "V7");
+        if (!rings)
+          throw Error(ErrorKind::plan, fmt::format("nobody sends on link {}", instance_.plan().families[family].name),
+                      "", "V7");
         LinkUse use;
         const bool receives = kind == Operand::Kind::recv;
-        use.end = receives ? static_cast<void*>(&rings->from(lane.channel, typing.peer)) : static_cast<void*>(&rings->to(lane.channel, typing.peer));
+        use.end = receives ? static_cast<void*>(&rings->from(lane.channel, typing.peer))
+                           : static_cast<void*>(&rings->to(lane.channel, typing.peer));
         use.operand = static_cast<uint16_t>(i), use.ahead = static_cast<uint16_t>(seen[use.end]++);
         use.protocol = instance_.plan().families[family].protocol;
         use.slots = static_cast<uint32_t>(instance_.plan().families[family].slots);
@@ -319,7 +181,8 @@ class Binder {
       }
     step.links = uses.data();
     for (const LinkUse& use : uses) {
-      const uint16_t family = loaded.text->flat.operands[static_cast<size_t>(loaded.typing.operands[use.operand].operand)].name;
+      const uint16_t family =
+          loaded.text->flat.operands[static_cast<size_t>(loaded.typing.operands[use.operand].operand)].name;
       staging_bytes_[&use] = loaded_.message_bytes[family];
     }
   }
@@ -327,21 +190,30 @@ class Binder {
   void bind_pieces(const LoadedLane& lane, const plan::Block& block, LoadedStep& loaded, BoundStep& step) {
     const plan::FlatStep& flat = loaded.text->flat;
     if (loaded.typing.main < 0)
-      throw Error(ErrorKind::plan, fmt::format("{} has links only, so nothing says how much it handles", describe(lane, loaded)), "give it a slice", "V2");
-    const plan::FlatOperand& main = flat.operands[static_cast<size_t>(loaded.typing.operands[static_cast<size_t>(loaded.typing.main)].operand)];
+      throw Error(ErrorKind::plan,
+                  fmt::format("{} has links only, so nothing says how much it handles", describe(lane, loaded)),
+                  "give it a slice", "V2");
+    const plan::FlatOperand& main =
+        flat.operands[static_cast<size_t>(loaded.typing.operands[static_cast<size_t>(loaded.typing.main)].operand)];
     const int main_space = instance_.buffer_space(main.name);
-    const bool looped = std::find(block.spaces.begin(), block.spaces.end(), static_cast<uint16_t>(main_space)) != block.spaces.end();
-    if (loaded.typing.tile && !looped && main.part_count > 1 && main.part_count == instance_.parts(main_space)) return bind_whole_tile(lane, block, loaded, step, main_space);
+    const bool looped =
+        std::find(block.spaces.begin(), block.spaces.end(), static_cast<uint16_t>(main_space)) != block.spaces.end();
+    if (loaded.typing.tile && !looped && main.part_count > 1 && main.part_count == instance_.parts(main_space))
+      return bind_whole_tile(lane, block, loaded, step, main_space);
     for (int64_t i = 0; i < main.part_count; ++i) {
       BoundPiece& piece = step.pieces.emplace_back();
-      piece.main = cells(block, main_space, plan::part_at(main, i, instance_.parts(main_space)), lane.channel);
-      for (const OperandTyping& typing : loaded.typing.operands) piece.operands.push_back(bind_operand(lane, block, loaded, typing, flat.operands[static_cast<size_t>(typing.operand)], i));
+      piece.main =
+          addresses_.cells(block, main_space, plan::part_at(main, i, instance_.parts(main_space)), lane.channel);
+      for (const OperandTyping& typing : loaded.typing.operands)
+        piece.operands.push_back(
+            bind_operand(lane, block, loaded, typing, flat.operands[static_cast<size_t>(typing.operand)], i));
     }
   }
 
   // A tile that makes a whole value makes it in one piece, as it lies in memory, however it is cut: its rows go on over
   // the borders of parts.
-  void bind_whole_tile(const LoadedLane& lane, const plan::Block& block, LoadedStep& loaded, BoundStep& step, int space) {
+  void bind_whole_tile(const LoadedLane& lane, const plan::Block& block, LoadedStep& loaded, BoundStep& step,
+                       int space) {
     const plan::FlatStep& flat = loaded.text->flat;
     Cells& whole = storage_->cells.emplace_back();
     whole.extents = &*state_.extents, whole.space = space, whole.channel = lane.channel;
@@ -353,7 +225,10 @@ class Binder {
       BoundOperand operand = bind_operand(lane, block, loaded, typing, text, 0);
       if (operand.cells) {
         if (memory_[text.name].kind != BufferMemory::Kind::dense)
-          throw Error(ErrorKind::unsupported, fmt::format("buffer {} is a product of matrices and is not contiguous", instance_.plan().buffers[text.name].name), "bind it densely");
+          throw Error(ErrorKind::unsupported,
+                      fmt::format("buffer {} is a product of matrices and is not contiguous",
+                                  instance_.plan().buffers[text.name].name),
+                      "bind it densely");
         operand.cells = &whole;
         operand.address.kind = Address::Kind::flat;
         operand.address.base = memory_.base(text.name, typing.peer);
@@ -362,80 +237,92 @@ class Binder {
     }
   }
 
-  BoundOperand bind_operand(const LoadedLane& lane, const plan::Block& block, const LoadedStep& loaded, const OperandTyping& typing, const plan::FlatOperand& flat, int64_t piece) {
+  BoundOperand bind_operand(const LoadedLane& lane, const plan::Block& block, const LoadedStep& loaded,
+                            const OperandTyping& typing, const plan::FlatOperand& flat, int64_t piece) {
     BoundOperand operand;
     if (typing.kind == Operand::Kind::recv || typing.kind == Operand::Kind::send) {
       operand.address.kind = Address::Kind::message;
       return operand;
     }
     if (typing.kind == Operand::Kind::constant) {
-      operand.address = constant_address(typing.dtype, flat.value);
+      operand.address = addresses_.constant(typing.dtype, flat.value);
       return operand;
     }
     operand.space = instance_.buffer_space(flat.name);
     const bool is_main = &typing == &loaded.typing.operands[static_cast<size_t>(loaded.typing.main)];
     if (!typing.aligned && !is_main) {
-      operand.address = apart_address(block, typing, flat, loaded.typing.tile);
+      operand.address = addresses_.apart(block, typing, flat, loaded.typing.tile);
       return operand;
     }
     if (flat.part_count <= piece)
-      throw Error(ErrorKind::plan, fmt::format("{}: operands name {} and {} parts", describe(lane, loaded), flat.part_count, piece + 1), "", "V2");
+      throw Error(ErrorKind::plan,
+                  fmt::format("{}: operands name {} and {} parts", describe(lane, loaded), flat.part_count, piece + 1),
+                  "", "V2");
     operand.part = plan::part_at(flat, piece, instance_.parts(operand.space));
-    operand.cells = cells(block, operand.space, operand.part, lane.channel);
-    operand.address = slice_address(block, flat.name, typing.peer, operand.part, lane.channel);
+    operand.cells = addresses_.cells(block, operand.space, operand.part, lane.channel);
+    operand.address = addresses_.slice(block, flat.name, typing.peer, operand.part, lane.channel);
     return operand;
   }
 
   std::string describe(const LoadedLane& lane, const LoadedStep& loaded) const {
     for (size_t b = 0; b < lane.blocks.size(); ++b)
       for (size_t s = 0; s < lane.blocks[b].steps.size(); ++s)
-        if (&lane.blocks[b].steps[s] == &loaded) return loaded_.describe(lane, static_cast<int>(b), static_cast<int>(s));
+        if (&lane.blocks[b].steps[s] == &loaded)
+          return loaded_.describe(lane, static_cast<int>(b), static_cast<int>(s));
     return "a step";
   }
 
   // The fast path: one part, flat operands, and positions that are as contiguous as the memory is.
   void make_fast(const LoadedStep& loaded, BoundStep& step) {
     const BoundPiece& first = step.pieces.front();
-    bool all_flat = step.pieces.size() == 1, other_cells = false;
+    bool all_flat = step.pieces.size() == 1;
     for (const BoundPiece& piece : step.pieces)
       for (const BoundOperand& operand : piece.operands) {
         const bool flat = operand.address.kind == Address::Kind::flat || operand.address.kind == Address::Kind::message;
         all_flat &= flat;
         step.splits |= !flat && operand.address.kind != Address::Kind::turn;
-        other_cells |= operand.cells && operand.cells != piece.main;
       }
     int64_t position = 0;
-    const bool in_order = contiguous(first.main->space, first.main->part, position);
+    const bool in_order = addresses_.contiguous(first.main->space, first.main->part, position);
     step.splits |= loaded.typing.needs_positions;
     step.main = first.main;
     step.position = position;
     if (!all_flat || step.tile || (loaded.typing.needs_positions && !in_order)) return;
     std::vector<FastOperand>& fast = storage_->fast.emplace_back();
     for (const BoundOperand& operand : first.operands)
-      fast.push_back({operand.address.base, operand.cells ? operand.address.stride : 0, operand.cells == first.main ? nullptr : operand.cells});
+      fast.push_back({operand.address.base, operand.cells ? operand.address.stride : 0,
+                      operand.cells == first.main ? nullptr : operand.cells});
     step.fast = fast.data();
     step.is_fast = true;
   }
 
   // ---- what the header says
   void describe() {
-    std::string text = fmt::format("plan {} ({:08x}):", loaded_.name(), static_cast<uint32_t>(loaded_.identity)), agreed;
+    std::string text = fmt::format("plan {} ({:08x}):", loaded_.name(), static_cast<uint32_t>(loaded_.identity)),
+                agreed;
     for (size_t s = 0; s < state_.args.spaces.size(); ++s) {
       const plan::SpaceExtent& extent = state_.args.spaces[s];
       const plan::Id& name = instance_.plan().spaces[s].name;
       if (const auto* cut = std::get_if<plan::Cut>(&extent.extent); cut && cut->axis > 0)
-        text += cut->outer == 1 && cut->inner == 1 ? fmt::format(" {} = {}", name, cut->axis) : fmt::format(" {} = {}x{}x{}", name, cut->outer, cut->axis, cut->inner);
+        text += cut->outer == 1 && cut->inner == 1
+                    ? fmt::format(" {} = {}", name, cut->axis)
+                    : fmt::format(" {} = {}x{}x{}", name, cut->outer, cut->axis, cut->inner);
       if (extent.meeting)
-        for (size_t d = 0; d < extent.meeting->shape.size(); ++d) agreed += fmt::format(" {}*{}", extent.meeting->shape[d], d < extent.meeting->stride.size() ? extent.meeting->stride[d] : 0);
+        for (size_t d = 0; d < extent.meeting->shape.size(); ++d)
+          agreed += fmt::format(" {}*{}", extent.meeting->shape[d],
+                                d < extent.meeting->stride.size() ? extent.meeting->stride[d] : 0);
       if (extent.segments) {
         std::string lengths;
         for (int64_t length : extent.segments->lengths) lengths += std::to_string(length) + " ";
-        text += fmt::format(" ({} tensors, {:08x})", extent.segments->lengths.size(), static_cast<uint32_t>(hash64(lengths)));
+        text += fmt::format(" ({} tensors, {:08x})", extent.segments->lengths.size(),
+                            static_cast<uint32_t>(hash64(lengths)));
       }
     }
     text += agreed;
     const std::string registered = memory_.registered();
-    if (!registered.empty()) text += fmt::format(", registered{}", registered.size() < 200 ? registered : fmt::format(" {:016x}", hash64(registered)));
+    if (!registered.empty())
+      text += fmt::format(", registered{}",
+                          registered.size() < 200 ? registered : fmt::format(" {:016x}", hash64(registered)));
     state_.text = text;
     state_.hash = hash64(text + registered, loaded_.identity);
     state_.binding = loaded_.owner.agreement.next_binding();
@@ -444,23 +331,23 @@ class Binder {
   Loaded& loaded_;
   const plan::Instance& instance_;
   BoundState& state_;
-  Storage* storage_;                     // where what is bound now goes
+  Storage* storage_;  // where what is bound now goes
   Memory memory_;
+  Addresses addresses_;
   std::map<const LinkUse*, int64_t> staging_bytes_;
-  std::map<std::tuple<const plan::Block*, int, int64_t>, const Cells*> known_;
-  std::map<const plan::SegmentTable*, std::shared_ptr<const SegmentIndex>> indexes_;
-  std::map<std::pair<int, int>, const Scattered*> scattered_;
-  std::map<int, const Meet*> meets_;
 };
 
 bool equal(const plan::SpaceExtent& a, const plan::SpaceExtent& b) {
-  if (a.extent.index() != b.extent.index() || a.segments != b.segments || a.meeting.has_value() != b.meeting.has_value()) return false;
+  if (a.extent.index() != b.extent.index() || a.segments != b.segments ||
+      a.meeting.has_value() != b.meeting.has_value())
+    return false;
   if (a.meeting && (a.meeting->shape != b.meeting->shape || a.meeting->stride != b.meeting->stride)) return false;
   if (const auto* cut = std::get_if<plan::Cut>(&a.extent)) {
     const auto& other = std::get<plan::Cut>(b.extent);
     return cut->outer == other.outer && cut->axis == other.axis && cut->inner == other.inner;
   }
-  if (const auto* given = std::get_if<plan::Given>(&a.extent)) return given->counts == std::get<plan::Given>(b.extent).counts;
+  if (const auto* given = std::get_if<plan::Given>(&a.extent))
+    return given->counts == std::get<plan::Given>(b.extent).counts;
   return true;
 }
 
@@ -470,7 +357,8 @@ bool equal(const plan::Binding& a, const plan::Binding& b) {
   if (const auto* segments = std::get_if<plan::Segments>(&a)) return segments->data == std::get<plan::Segments>(b).data;
   if (const auto* strided = std::get_if<plan::Strided>(&a)) {
     const auto& other = std::get<plan::Strided>(b);
-    return strided->data == other.data && strided->shape == other.shape && strided->stride_elements == other.stride_elements;
+    return strided->data == other.data && strided->shape == other.shape &&
+           strided->stride_elements == other.stride_elements;
   }
   return true;
 }
@@ -480,8 +368,10 @@ bool equal(const plan::Binding& a, const plan::Binding& b) {
 BoundState::~BoundState() = default;
 
 bool same_binding(const plan::LaunchArgs& a, const plan::LaunchArgs& b) {
-  return std::equal(a.spaces.begin(), a.spaces.end(), b.spaces.begin(), b.spaces.end(), [](const auto& x, const auto& y) { return equal(x, y); }) &&
-         std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(), [](const auto& x, const auto& y) { return equal(x, y); });
+  return std::equal(a.spaces.begin(), a.spaces.end(), b.spaces.begin(), b.spaces.end(),
+                    [](const auto& x, const auto& y) { return equal(x, y); }) &&
+         std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(),
+                    [](const auto& x, const auto& y) { return equal(x, y); });
 }
 
 // Rows and columns of a product are sizes of what this rank has; with uneven slices ranks differ, and must not be taken
@@ -492,7 +382,8 @@ static std::vector<bool> sizes_of_tiles(const Loaded& loaded) {
   for (const plan::Lane& lane : plan.lanes)
     for (const plan::Step* step : plan::text_steps(lane.body))
       for (const plan::Id& scalar : step->kernel.scalars) {
-        const auto at = std::find(loaded.scalar_names.begin(), loaded.scalar_names.end(), scalar) - loaded.scalar_names.begin();
+        const auto at =
+            std::find(loaded.scalar_names.begin(), loaded.scalar_names.end(), scalar) - loaded.scalar_names.begin();
         const kernel::Kernel& kernel = plan.kernels[static_cast<size_t>(plan::find_kernel(plan, step->kernel.name))];
         (kernel::kind(kernel) == kernel::Kind::tile ? tiles : others)[static_cast<size_t>(at)] = true;
       }
@@ -503,9 +394,12 @@ static std::vector<bool> sizes_of_tiles(const Loaded& loaded) {
 std::shared_ptr<BoundState> bind(Loaded& loaded, const plan::LaunchArgs& args) {
   const plan::Plan& plan = loaded.instance.plan();
   if (args.spaces.size() != plan.spaces.size())
-    throw Error(ErrorKind::user, fmt::format("plan {} has {} spaces, the launch gives {} extents", loaded.name(), plan.spaces.size(), args.spaces.size()));
+    throw Error(ErrorKind::user, fmt::format("plan {} has {} spaces, the launch gives {} extents", loaded.name(),
+                                             plan.spaces.size(), args.spaces.size()));
   if (args.scalars.size() != loaded.scalar_names.size())
-    throw Error(ErrorKind::user, fmt::format("plan {} takes {} scalars ({}), the launch gives {}", loaded.name(), loaded.scalar_names.size(), join(loaded.scalar_names, ", "), args.scalars.size()));
+    throw Error(ErrorKind::user,
+                fmt::format("plan {} takes {} scalars ({}), the launch gives {}", loaded.name(),
+                            loaded.scalar_names.size(), join(loaded.scalar_names, ", "), args.scalars.size()));
   auto state = std::make_shared<BoundState>();
   state->loaded = &loaded;
   state->args = args;
@@ -514,7 +408,8 @@ std::shared_ptr<BoundState> bind(Loaded& loaded, const plan::LaunchArgs& args) {
   state->extents = std::make_unique<plan::Extents>(loaded.instance, args.spaces, loaded.chunk_elements);
   const auto binder = std::make_shared<Binder>(loaded, *state);
   binder->run();
-  const bool late = std::any_of(args.spaces.begin(), args.spaces.end(), [](const auto& s) { return std::holds_alternative<plan::OnDevice>(s.extent); });
+  const bool late = std::any_of(args.spaces.begin(), args.spaces.end(),
+                                [](const auto& s) { return std::holds_alternative<plan::OnDevice>(s.extent); });
   if (late) state->bind_late = [binder](Cursor& cursor, BoundBlock& block) { binder->bind_late(cursor, block); };
   return state;
 }

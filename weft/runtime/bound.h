@@ -2,8 +2,8 @@
 //
 // Problem: a step on eight bytes must cost tens of nanoseconds. So everything that a launch does not change is decided
 // here: ranges of cells in tables, addresses as base and stride, links as pointers to their ends. The common step (one
-// part, contiguous operands, links of one slot) takes the fast path of cursor.cpp; any other takes the general one, which
-// splits the cell into runs that are contiguous in all operands.
+// part, contiguous operands, links of one slot) takes the fast path of cursor.cpp; any other takes the general one,
+// which splits the cell into runs that are contiguous in all operands.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@ namespace weft::runtime {
 
 // The ranges of one part in one block: by chunk and slice in a loop, the whole part otherwise.
 struct Cells {
-  std::vector<plan::Range> table;        // [chunk * slices + slice]; empty: too many, asked from extents
+  std::vector<plan::Range> table;  // [chunk * slices + slice]; empty: too many, asked from extents
   const plan::Extents* extents = nullptr;
   int space = 0, channel = 0, slices = 1;
   int64_t part = 0, chunks = 0;
@@ -29,61 +29,70 @@ struct Cells {
     if (!table.empty()) return table[static_cast<size_t>(chunk * slices + slice)];
     return extents->slice(space, part, channel, chunk, slice, slices);
   }
-  int64_t chunk_begin(int64_t chunk) const { return chunk >= chunks ? 0 : table.empty() ? extents->chunk(space, part, channel, chunk).begin : at(chunk, 0).begin; }
+  int64_t chunk_begin(int64_t chunk) const {
+    return chunk >= chunks ? 0 : table.empty() ? extents->chunk(space, part, channel, chunk).begin : at(chunk, 0).begin;
+  }
 };
 
 struct BoundOperand {
   Address address;
-  const Cells* cells = nullptr;          // of its own part; null: not aligned
+  const Cells* cells = nullptr;  // of its own part; null: not aligned
   int space = 0;
   int64_t part = 0;
 };
 
 // The same for the fast path.
-struct FastOperand { std::byte* base = nullptr; int64_t stride = 0; const Cells* own = nullptr; };
+struct FastOperand {
+  std::byte* base = nullptr;
+  int64_t stride = 0;
+  const Cells* own = nullptr;
+};
 
 struct LinkUse {
-  void* end = nullptr;                   // SendEnd or RecvEnd
-  uint16_t operand = 0, ahead = 0;       // ahead: messages of this link that the step handles before
+  void* end = nullptr;              // SendEnd or RecvEnd
+  uint16_t operand = 0, ahead = 0;  // ahead: messages of this link that the step handles before
   plan::Protocol protocol = plan::Protocol::simple;
-  uint32_t slots = 1;                    // of the family: never more under way
-  uint32_t tell_every = 1;               // credits are pushed back every so many messages, and before any wait
+  uint32_t slots = 1;       // of the family: never more under way
+  uint32_t tell_every = 1;  // credits are pushed back every so many messages, and before any wait
   int64_t element_bytes = 4;
-  std::byte* staging = nullptr;          // ll, ll128: the message in one piece
-  std::byte* message = nullptr;          // where the present message is read or written
-  int64_t progress = 0;                  // lines of it that are there
+  std::byte* staging = nullptr;  // ll, ll128: the message in one piece
+  std::byte* message = nullptr;  // where the present message is read or written
+  int64_t progress = 0;          // lines of it that are there
 };
 
 struct BoundAwait {
   const LoadedAwait* loaded = nullptr;
-  int64_t iterations = 0;                // of a peer's awaited block in this launch
+  int64_t iterations = 0;  // of a peer's awaited block in this launch
 };
 
-struct BoundPiece { std::vector<BoundOperand> operands; const Cells* main = nullptr; };
+struct BoundPiece {
+  std::vector<BoundOperand> operands;
+  const Cells* main = nullptr;
+};
 
 struct BoundStep {
   void (*run)(const kernel::StepArgs*, const void*) = nullptr;
   const void* self = nullptr;
   const void* hoisted = nullptr;
-  const Cells* main = nullptr;           // fast path
+  const Cells* main = nullptr;  // fast path
   const FastOperand* fast = nullptr;
-  LinkUse* links = nullptr;              // receives, then sends
-  int64_t position = 0;                  // fast path: of the part's first element in the whole value
+  LinkUse* links = nullptr;  // receives, then sends
+  int64_t position = 0;      // fast path: of the part's first element in the whole value
   int64_t* done = nullptr;
   BoundAwait* awaits = nullptr;
   const Push* pushes = nullptr;
   uint16_t operand_count = 0, sources = 0, receives = 0, sends = 0, await_count = 0, push_count = 0;
-  bool idle = true, is_fast = false, streams = false, counted = false;   // counted: message sizes are not agreed
-  bool tile = false, splits = false;     // splits: the cell may have to be cut into runs
-  std::vector<BoundPiece> pieces;        // general path
+  bool idle = true, is_fast = false, streams = false, counted = false;  // counted: message sizes are not agreed
+  bool tile = false, splits = false;                                    // splits: the cell may have to be cut into runs
+  std::vector<BoundPiece> pieces;                                       // general path
   const LoadedStep* loaded = nullptr;
 };
 
 struct Storage;
 struct BoundBlock {
   std::vector<BoundStep> steps;
-  bool late = false;                     // its counts are read from a buffer when it begins: bound then
-  std::shared_ptr<Storage> storage;      // late: its own
+  bool late = false;                 // its counts are read from a buffer when it begins: bound then
+  std::shared_ptr<Storage> storage;  // late: its own
   int64_t iterations = 1;
   int slices = 1;
   bool loop = false;
@@ -112,7 +121,7 @@ struct Cursor {
   int slice = 0;
   int64_t chunk = 0;
   bool entered = false, finished = false;
-  std::vector<void*> pointers;           // room for the operands of the largest step
+  std::vector<void*> pointers;  // room for the operands of the largest step
 };
 
 // One launch under way.
@@ -120,33 +129,33 @@ struct BoundState;
 struct Launch {
   BoundState* state = nullptr;
   Communicator::Impl* owner = nullptr;
-  std::array<uint64_t, max_channels> flags{};            // tag << 40, per channel
-  int64_t number = 0;                    // of launches of this plan before this one
-  uint64_t serial = 0;                   // counts the launches of the communicator
-  int stranger = -1;                     // peer whose foreign tag was seen
-  int64_t stranger_bytes = -1, expected_bytes = 0;       // and the size of its message, where sizes differ
+  std::array<uint64_t, max_channels> flags{};       // tag << 40, per channel
+  int64_t number = 0;                               // of launches of this plan before this one
+  uint64_t serial = 0;                              // counts the launches of the communicator
+  int stranger = -1;                                // peer whose foreign tag was seen
+  int64_t stranger_bytes = -1, expected_bytes = 0;  // and the size of its message, where sizes differ
   int stranger_channel = 0;
-  uint64_t moves = 0;                    // grows with every step
+  uint64_t moves = 0;  // grows with every step
 };
 
 struct BoundState {
   Launch launch;
-  std::shared_ptr<Loaded> keep;          // null where Loaded itself owns this (`last`)
+  std::shared_ptr<Loaded> keep;  // null where Loaded itself owns this (`last`)
   Loaded* loaded = nullptr;
   plan::LaunchArgs args;
   std::unique_ptr<plan::Extents> extents;
   std::vector<Cursor> cursors;
-  std::vector<int64_t> advance_by;       // per Loaded::shadows: iterations of that peer's block
+  std::vector<int64_t> advance_by;  // per Loaded::shadows: iterations of that peer's block
   std::vector<expr::ScalarValue> scalars;
-  std::vector<bool> own_scalars;         // sizes of tiles are each rank's own: not agreed
+  std::vector<bool> own_scalars;  // sizes of tiles are each rank's own: not agreed
   bool prepared = false;
   uint64_t hash = 0, scalar_hash = 0, binding = 0;
   int64_t scratch_version = 0;
-  std::string text;                      // for disagreements
+  std::string text;  // for disagreements
   std::shared_ptr<std::byte[]> hoisted;
   Storage storage;
-  std::vector<std::shared_ptr<void>> holds;              // scratch that was replaced
-  std::function<void(Cursor&, BoundBlock&)> bind_late;   // reads counts, binds the block
+  std::vector<std::shared_ptr<void>> holds;             // scratch that was replaced
+  std::function<void(Cursor&, BoundBlock&)> bind_late;  // reads counts, binds the block
 
   ~BoundState();
 };

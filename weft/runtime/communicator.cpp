@@ -40,7 +40,8 @@ void forget(Communicator::Impl* impl) {
 }
 
 // An error inside a launch leaves cursors half way: the communicator is done for, on all ranks.
-template <typename F> void poisoning(transport::Transport& transport, F&& f) {
+template <typename F>
+void poisoning(transport::Transport& transport, F&& f) {
   try {
     f();
   } catch (const Error& error) {
@@ -61,7 +62,7 @@ void run_now(BoundState& bound, std::span<const expr::ScalarValue> scalars) {
 }  // namespace
 
 void advance_others(const Communicator::Impl& but) {
-  const std::vector<Communicator::Impl*> list = busy_communicators();    // a copy: those that finish leave it
+  const std::vector<Communicator::Impl*> list = busy_communicators();  // a copy: those that finish leave it
   for (Communicator::Impl* impl : list)
     if (impl != &but) impl->advance_queue();
 }
@@ -102,7 +103,8 @@ void Communicator::Impl::advance_queue() {
   forget(this);
 }
 
-Communicator::Communicator(transport::Transport& transport, kernel::KernelLibrary& kernels) : impl_(std::make_unique<Impl>(transport, kernels)) {}
+Communicator::Communicator(transport::Transport& transport, kernel::KernelLibrary& kernels)
+    : impl_(std::make_unique<Impl>(transport, kernels)) {}
 Communicator::~Communicator() {
   if (impl_) forget(impl_.get());
 }
@@ -128,7 +130,8 @@ std::shared_ptr<Loaded> Communicator::load(const plan::Plan& plan, const LoadOpt
 namespace {
 
 std::shared_ptr<BoundState> bound_for(Loaded& plan, const plan::LaunchArgs& args) {
-  const bool same = plan.last && plan.last->scratch_version == plan.scratch_version && same_binding(plan.last->args, args);
+  const bool same =
+      plan.last && plan.last->scratch_version == plan.scratch_version && same_binding(plan.last->args, args);
   if (!same) plan.last = bind(plan, args);
   return plan.last;
 }
@@ -185,7 +188,8 @@ struct Bound::Impl {
   std::shared_ptr<BoundState> state;
 };
 
-Bound::Bound(Communicator& communicator, std::shared_ptr<Loaded> plan, const plan::LaunchArgs& args) : impl_(std::make_unique<Impl>()) {
+Bound::Bound(Communicator& communicator, std::shared_ptr<Loaded> plan, const plan::LaunchArgs& args)
+    : impl_(std::make_unique<Impl>()) {
   impl_->owner = &communicator.internals();
   impl_->owner->check_alive();
   impl_->plan = std::move(plan);
@@ -195,7 +199,8 @@ Bound::~Bound() = default;
 
 void Bound::launch(std::span<const expr::ScalarValue> scalars) {
   Impl& impl = *impl_;
-  if (__builtin_expect(impl.owner->transport.abort_word().load(std::memory_order_relaxed) != 0, 0)) impl.owner->check_alive();
+  if (__builtin_expect(impl.owner->transport.abort_word().load(std::memory_order_relaxed) != 0, 0))
+    impl.owner->check_alive();
   poisoning(impl.owner->transport, [&] {
     if (__builtin_expect(impl.state->scratch_version != impl.plan->scratch_version, 0)) {
       const auto scalars_now = impl.state->scalars;

@@ -18,22 +18,27 @@
 namespace weft::runtime {
 
 // Memory that every rank has at the same offset and that peers may read and write. Freed when the last copy goes.
-struct Symmetric { void* data = nullptr; int64_t bytes = 0; std::shared_ptr<transport::Window> window; int64_t offset = 0; };
+struct Symmetric {
+  void* data = nullptr;
+  int64_t bytes = 0;
+  std::shared_ptr<transport::Window> window;
+  int64_t offset = 0;
+};
 
 struct LoadOptions {
   std::map<plan::Id, std::string> params;
-  std::string identity;                     // program, schedule, machine, tuning table: agreed between ranks with the plan's text
-  std::vector<int64_t> chunk_elements;      // per space; empty: default_chunk
-  bool stream = false;                      // non-temporal stores to the targets that nobody reads again in the plan
-  bool verify = true;                       // require_verified first (cached verdicts)
+  std::string identity;  // program, schedule, machine, tuning table: agreed between ranks with the plan's text
+  std::vector<int64_t> chunk_elements;  // per space; empty: default_chunk
+  bool stream = false;                  // non-temporal stores to the targets that nobody reads again in the plan
+  bool verify = true;                   // require_verified first (cached verdicts)
 };
 
-class Loaded;                               // a plan bound to a communicator
-class Work {                                // of one launch
+class Loaded;  // a plan bound to a communicator
+class Work {   // of one launch
  public:
-  bool test();                              // advances; true when complete; throws its error
-  void wait();                              // bounded by the communicator's timeout
-  struct State;                             // internal
+  bool test();   // advances; true when complete; throws its error
+  void wait();   // bounded by the communicator's timeout
+  struct State;  // internal
   Work() = default;
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -57,10 +62,10 @@ class Communicator {
   // Mapped buffers must lie in Symmetric memory at the same offset on all ranks (else Error(user)).
   // Extents and bindings that equal those of the last launch are not resolved again.
   Work start(Loaded& plan, const plan::LaunchArgs& args);
-  void launch(Loaded& plan, const plan::LaunchArgs& args);       // start and wait
+  void launch(Loaded& plan, const plan::LaunchArgs& args);  // start and wait
 
   struct Impl;
-  Impl& internals();                                             // of this room and its tests
+  Impl& internals();  // of this room and its tests
 
  private:
   std::unique_ptr<Impl> impl_;
@@ -78,6 +83,9 @@ class Bound {
 };
 
 // ---- what happened, step by step, when WEFT_TIMELINE asks for it (view/ draws it; same record for simulated runs).
-struct Span { int rank, lane, channel, step, chunk; int64_t begin_ns, end_ns, wait_ns; };
+struct Span {
+  int rank, lane, channel, step, chunk;
+  int64_t begin_ns, end_ns, wait_ns;
+};
 
 }  // namespace weft::runtime

@@ -1,8 +1,8 @@
 // Cursors: running the steps of a lane until one must wait. The hot path of the runtime.
 //
 // Order inside a step: awaits, then links (all messages there, all slots free), then the code, then flags, credits and
-// counters: what a step takes and gives happens at once as far as others can see. Flags and pushed words are stored with
-// release meaning; on x86 that is a plain store, so a step's cost is its loads and stores and one indirect call.
+// counters: what a step takes and gives happens at once as far as others can see. Flags and pushed words are stored
+// with release meaning; on x86 that is a plain store, so a step's cost is its loads and stores and one indirect call.
 #include <emmintrin.h>
 
 #include "weft/runtime/bound.h"
@@ -57,8 +57,10 @@ bool holds(Launch& launch, const BoundBlock& block, int64_t chunk, const BoundAw
   }
   if (!await.remote) return holds_here(launch, await, chunk);
   const int64_t last = await.block->base + bound.iterations, need = launch.number + 1;
-  if (await.together && chunk < bound.iterations) return word_holds(launch, await, *await.done_word, await.block->base + chunk + 1, last);
-  return await.left_word ? word_holds(launch, await, *await.left_word, need, need) : word_holds(launch, await, *await.done_word, last, last);
+  if (await.together && chunk < bound.iterations)
+    return word_holds(launch, await, *await.done_word, await.block->base + chunk + 1, last);
+  return await.left_word ? word_holds(launch, await, *await.left_word, need, need)
+                         : word_holds(launch, await, *await.done_word, last, last);
 }
 
 bool all_hold(Launch& launch, const BoundBlock& block, const BoundStep& step, int64_t chunk) {
@@ -76,7 +78,8 @@ void stranger(Launch& launch, const Cursor& cursor, int peer, int64_t bytes) {
   launch.stranger = peer, launch.stranger_channel = cursor.channel, launch.stranger_bytes = bytes;
 }
 
-bool simple_arrived(Launch& launch, const Cursor& cursor, const BoundStep& step, const LinkUse& use, int64_t bytes, std::byte*& pointer) {
+bool simple_arrived(Launch& launch, const Cursor& cursor, const BoundStep& step, const LinkUse& use, int64_t bytes,
+                    std::byte*& pointer) {
   const auto& end = *static_cast<RecvEnd*>(use.end);
   auto* head = reinterpret_cast<SlotHead*>(end.slot(use.ahead));
   const uint64_t want = launch.flags[static_cast<size_t>(cursor.channel)] | ((end.taken + use.ahead + 1) & number_mask);
@@ -94,12 +97,13 @@ bool simple_arrived(Launch& launch, const Cursor& cursor, const BoundStep& step,
   return true;
 }
 
-bool lines_arrived(Launch& launch, const Cursor& cursor, const BoundStep& step, LinkUse& use, int64_t bytes, std::byte*& pointer) {
+bool lines_arrived(Launch& launch, const Cursor& cursor, const BoundStep& step, LinkUse& use, int64_t bytes,
+                   std::byte*& pointer) {
   const auto& end = *static_cast<RecvEnd*>(use.end);
   uint64_t want = launch.flags[static_cast<size_t>(cursor.channel)] | ((end.taken + use.ahead + 1) & number_mask);
   if (step.counted) want = fold_count(want, bytes);
   std::byte* slot = end.slot(use.ahead);
-  if (use.protocol == plan::Protocol::ll128 && bytes <= line_bytes) {      // read in place
+  if (use.protocol == plan::Protocol::ll128 && bytes <= line_bytes) {  // read in place
     auto* line = reinterpret_cast<Line128*>(slot);
     const uint64_t seen = line->flag.load(std::memory_order_acquire);
     if (seen != want && number_of(seen) == number_of(want)) stranger(launch, cursor, end.peer, -1);
@@ -108,13 +112,15 @@ bool lines_arrived(Launch& launch, const Cursor& cursor, const BoundStep& step, 
   }
   uint64_t foreign = 0;
   const bool wide = use.protocol == plan::Protocol::ll128;
-  use.progress = wide ? unpack_ll128(slot, use.staging, bytes, want, use.progress, foreign) : unpack_ll(slot, use.staging, bytes, want, use.progress, foreign);
+  use.progress = wide ? unpack_ll128(slot, use.staging, bytes, want, use.progress, foreign)
+                      : unpack_ll(slot, use.staging, bytes, want, use.progress, foreign);
   if (foreign) stranger(launch, cursor, end.peer, -1);
   pointer = use.staging;
   return use.progress == (wide ? lines_ll128(bytes) : words_ll(bytes));
 }
 
-bool arrived(Launch& launch, const Cursor& cursor, const BoundStep& step, LinkUse& use, int64_t count, std::byte*& pointer) {
+bool arrived(Launch& launch, const Cursor& cursor, const BoundStep& step, LinkUse& use, int64_t count,
+             std::byte*& pointer) {
   const int64_t bytes = count * use.element_bytes;
   return use.protocol == plan::Protocol::simple ? simple_arrived(launch, cursor, step, use, bytes, pointer)
                                                 : lines_arrived(launch, cursor, step, use, bytes, pointer);
@@ -125,8 +131,10 @@ bool has_room(LinkUse& use, int64_t count, std::byte*& pointer) {
   if (!end.has_room(use.ahead, use.slots)) return false;
   const int64_t bytes = count * use.element_bytes;
   std::byte* slot = end.slot(use.ahead);
-  if (use.protocol == plan::Protocol::simple) pointer = bytes <= small_bytes ? reinterpret_cast<SlotHead*>(slot)->small : slot + sizeof(SlotHead);
-  else pointer = use.protocol == plan::Protocol::ll128 && bytes <= line_bytes ? slot : use.staging;
+  if (use.protocol == plan::Protocol::simple)
+    pointer = bytes <= small_bytes ? reinterpret_cast<SlotHead*>(slot)->small : slot + sizeof(SlotHead);
+  else
+    pointer = use.protocol == plan::Protocol::ll128 && bytes <= line_bytes ? slot : use.staging;
   return true;
 }
 
@@ -141,9 +149,12 @@ void send_message(Launch& launch, const Cursor& cursor, const BoundStep& step, L
     head->flag.store(flag, std::memory_order_release);
   } else {
     if (step.counted) flag = fold_count(flag, bytes);
-    if (use.protocol == plan::Protocol::ll) pack_ll(slot, end.slot_bytes, use.staging, bytes, flag, end.mask + 1);
-    else if (bytes <= line_bytes) reinterpret_cast<Line128*>(slot)->flag.store(flag, std::memory_order_release);
-    else pack_ll128(slot, use.staging, bytes, flag);
+    if (use.protocol == plan::Protocol::ll)
+      pack_ll(slot, end.slot_bytes, use.staging, bytes, flag, end.mask + 1);
+    else if (bytes <= line_bytes)
+      reinterpret_cast<Line128*>(slot)->flag.store(flag, std::memory_order_release);
+    else
+      pack_ll128(slot, use.staging, bytes, flag);
   }
   end.enter(launch.serial);
   ++end.sent;
@@ -183,11 +194,12 @@ bool run_fast(Launch& launch, Cursor& cursor, BoundStep& step) {
   void** pointers = cursor.pointers.data();
   if (has_links) {
     if (!links_ready(launch, cursor, step, count)) return false;
-    for (const LinkUse* use = step.links; use != step.links + step.receives + step.sends; ++use) pointers[use->operand] = use->message;
+    for (const LinkUse* use = step.links; use != step.links + step.receives + step.sends; ++use)
+      pointers[use->operand] = use->message;
   }
   for (size_t i = 0; i < step.operand_count; ++i) {
     const FastOperand& operand = step.fast[i];
-    if (!operand.base) continue;         // a message: set already
+    if (!operand.base) continue;  // a message: set already
     const int64_t at = operand.own ? operand.own->at(cursor.chunk, cursor.slice).begin : cell.begin;
     pointers[i] = operand.base + at * operand.stride;
   }
@@ -199,15 +211,16 @@ bool run_fast(Launch& launch, Cursor& cursor, BoundStep& step) {
 }
 
 // ---- any step
-std::byte* operand_at(const Cursor& cursor, const BoundBlock& block, const BoundStep& step, const BoundOperand& operand, const BoundPiece& piece,
-                      plan::Range cell, int64_t at, int64_t position, int64_t& count) {
+std::byte* operand_at(const Cursor& cursor, const BoundBlock& block, const BoundStep& step, const BoundOperand& operand,
+                      const BoundPiece& piece, plan::Range cell, int64_t at, int64_t position, int64_t& count) {
   const Address& address = operand.address;
   if (!operand.cells) return locate(address, 0, position, count);
   const plan::Range mine = operand.cells == piece.main ? cell : operand.cells->at(cursor.chunk, cursor.slice);
   int64_t in_part = mine.begin + (at - cell.begin);
   if (address.kind == Address::Kind::turn) {
     const int64_t turn = (block.counter->base + cursor.chunk) % address.depth;
-    return address.base + turn * address.capacity + (in_part - operand.cells->chunk_begin(cursor.chunk)) * address.stride;
+    return address.base + turn * address.capacity +
+           (in_part - operand.cells->chunk_begin(cursor.chunk)) * address.stride;
   }
   if (address.kind == Address::Kind::flat) return address.base + in_part * address.stride;
   if (operand.cells != piece.main || step.tile) {
@@ -218,14 +231,16 @@ std::byte* operand_at(const Cursor& cursor, const BoundBlock& block, const Bound
   return locate(address, in_part, position, count);
 }
 
-void run_cell(Cursor& cursor, const BoundBlock& block, BoundStep& step, const BoundPiece& piece, plan::Range cell, int64_t message_offset) {
+void run_cell(Cursor& cursor, const BoundBlock& block, BoundStep& step, const BoundPiece& piece, plan::Range cell,
+              int64_t message_offset) {
   std::vector<void*>& pointers = cursor.pointers;
   for (int64_t at = cell.begin; at < cell.end;) {
     int64_t count = cell.end - at, position = 0;
     if (step.splits) position = piece.main->extents->run_at(piece.main->space, piece.main->part, at, cell.end, count);
     for (size_t i = 0; i < step.operand_count; ++i) {
       const BoundOperand& operand = piece.operands[i];
-      if (operand.address.kind != Address::Kind::message) pointers[i] = operand_at(cursor, block, step, operand, piece, cell, at, position, count);
+      if (operand.address.kind != Address::Kind::message)
+        pointers[i] = operand_at(cursor, block, step, operand, piece, cell, at, position, count);
     }
     for (const LinkUse* use = step.links; use != step.links + step.receives + step.sends; ++use)
       pointers[use->operand] = use->message + (message_offset + at - cell.begin) * use->element_bytes;
@@ -255,13 +270,15 @@ bool run_general(Launch& launch, Cursor& cursor, const BoundBlock& block, BoundS
 void leave_block(Launch& launch, Cursor& cursor, BoundBlock& block) {
   ++block.counter->left;
   if (!block.pushes.empty())
-    push(launch, block.pushes.data(), block.pushes.size(), launch.flags[static_cast<size_t>(cursor.channel)], block.counter->left);
+    push(launch, block.pushes.data(), block.pushes.size(), launch.flags[static_cast<size_t>(cursor.channel)],
+         block.counter->left);
 }
 
 // Passes loops without iterations. False: the lane is done.
 bool enter_block(Launch& launch, Cursor& cursor) {
   for (; cursor.block < cursor.blocks.size(); ++cursor.block) {
-    if (__builtin_expect(cursor.blocks[cursor.block].late, 0)) launch.state->bind_late(cursor, cursor.blocks[cursor.block]);
+    if (__builtin_expect(cursor.blocks[cursor.block].late, 0))
+      launch.state->bind_late(cursor, cursor.blocks[cursor.block]);
     if (cursor.blocks[cursor.block].iterations > 0) return true;
     leave_block(launch, cursor, cursor.blocks[cursor.block]);
   }
@@ -278,13 +295,15 @@ void advance_cursor(Launch& launch, Cursor& cursor) {
     BoundBlock& block = cursor.blocks[cursor.block];
     BoundStep& step = block.steps[cursor.step];
     if (step.await_count && cursor.slice == 0 && !all_hold(launch, block, step, cursor.chunk)) return;
-    if (!step.idle && !(step.is_fast ? run_fast(launch, cursor, step) : run_general(launch, cursor, block, step))) return;
+    if (!step.idle && !(step.is_fast ? run_fast(launch, cursor, step) : run_general(launch, cursor, block, step)))
+      return;
     ++launch.moves;
     if (__builtin_expect(static_cast<bool>(launch.owner->delay_hook), 0)) launch.owner->delay_hook("step");
     if (++cursor.slice < block.slices) continue;
     cursor.slice = 0;
     ++*step.done;
-    if (step.push_count) push(launch, step.pushes, step.push_count, launch.flags[static_cast<size_t>(cursor.channel)], *step.done);
+    if (step.push_count)
+      push(launch, step.pushes, step.push_count, launch.flags[static_cast<size_t>(cursor.channel)], *step.done);
     if (++cursor.step < block.steps.size()) continue;
     cursor.step = 0;
     if (++cursor.chunk < block.iterations) continue;

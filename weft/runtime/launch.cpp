@@ -1,7 +1,7 @@
 // One launch from its header to its end, and what happens while it waits.
 //
-// A wait is polled hard for a microsecond, then with pauses up to WEFT_SPIN_US, then slowly: credits that were held back
-// are pushed, headers compared, peers looked after, the core given away. Deadlines are read from the clock.
+// A wait is polled hard for a microsecond, then with pauses up to WEFT_SPIN_US, then slowly: credits that were held
+// back are pushed, headers compared, peers looked after, the core given away. Deadlines are read from the clock.
 #include <sched.h>
 
 #include <algorithm>
@@ -22,14 +22,17 @@ bool equal(const expr::ScalarValue& a, const expr::ScalarValue& b) {
 void prepare(BoundState& state, std::span<const expr::ScalarValue> scalars) {
   const bool given = !scalars.empty();
   if (given && scalars.size() != state.scalars.size())
-    throw Error(ErrorKind::user, fmt::format("plan {} takes {} scalars ({}), the launch gives {}", state.loaded->name(), state.scalars.size(),
-                                             join(state.loaded->scalar_names, ", "), scalars.size()));
+    throw Error(ErrorKind::user,
+                fmt::format("plan {} takes {} scalars ({}), the launch gives {}", state.loaded->name(),
+                            state.scalars.size(), join(state.loaded->scalar_names, ", "), scalars.size()));
   if (state.prepared && (!given || std::equal(scalars.begin(), scalars.end(), state.scalars.begin(), equal))) return;
   if (given) std::copy(scalars.begin(), scalars.end(), state.scalars.begin());
   for (const CodeUse& use : state.loaded->code_uses) {
     if (!use.code.prepare) continue;
     std::array<expr::ScalarValue, 32> mine;
-    if (use.scalars.size() > mine.size()) throw Error(ErrorKind::unsupported, fmt::format("a kernel with {} scalars", use.scalars.size()), "use 32 at most");
+    if (use.scalars.size() > mine.size())
+      throw Error(ErrorKind::unsupported, fmt::format("a kernel with {} scalars", use.scalars.size()),
+                  "use 32 at most");
     for (size_t i = 0; i < use.scalars.size(); ++i) mine[i] = state.scalars[static_cast<size_t>(use.scalars[i])];
     use.code.prepare(mine.data(), state.loaded->instance.ranks(), state.hoisted.get() + use.offset, use.code.self);
   }
@@ -47,27 +50,34 @@ void compare_headers(Launch& launch, int64_t waited_ns);
 [[noreturn]] void late(Launch& launch, int64_t waited_ns) {
   transport::Transport& transport = launch.owner->transport;
   compare_headers(launch, waited_ns);
-  const std::string message = fmt::format("{} since {} (plan {}, launch {})", waiting(launch), human_ns(static_cast<double>(waited_ns)),
-                                          launch.state->loaded->name(), launch.number);
+  const std::string message =
+      fmt::format("{} since {} (plan {}, launch {})", waiting(launch), human_ns(static_cast<double>(waited_ns)),
+                  launch.state->loaded->name(), launch.number);
   transport.raise({ErrorKind::timeout, transport.rank(), message});
-  throw Error(ErrorKind::timeout, message, "is that rank stopped, much slower, or not launching this? WEFT_TIMEOUT_S sets the limit");
+  throw Error(ErrorKind::timeout, message,
+              "is that rank stopped, much slower, or not launching this? WEFT_TIMEOUT_S sets the limit");
 }
 
 void compare_headers(Launch& launch, int64_t waited_ns) {
-  for (int channel = 0; channel < launch.state->loaded->instance.channels(); ++channel) launch.owner->agreement.compare(channel, waited_ns);
+  for (int channel = 0; channel < launch.state->loaded->instance.channels(); ++channel)
+    launch.owner->agreement.compare(channel, waited_ns);
 }
 
 [[noreturn]] void meet_stranger(Launch& launch) {
-  if (launch.stranger_bytes < 0) launch.owner->agreement.stranger(launch.stranger_channel, launch.stranger, waiting(launch));
+  if (launch.stranger_bytes < 0)
+    launch.owner->agreement.stranger(launch.stranger_channel, launch.stranger, waiting(launch));
   compare_headers(launch, 0);
   transport::Transport& transport = launch.owner->transport;
-  const std::string message = fmt::format("counts differ: {} and gets {} bytes, not the {} of its own counts", waiting(launch), launch.stranger_bytes, launch.expected_bytes);
+  const std::string message = fmt::format("counts differ: {} and gets {} bytes, not the {} of its own counts",
+                                          waiting(launch), launch.stranger_bytes, launch.expected_bytes);
   transport.raise({ErrorKind::agreement, transport.rank(), message});
   transport::throw_failure(transport, "");
 }
 
 // How long nothing has moved, and what was done about it.
-struct Idle { int64_t polls = 0, begin_ns = 0, compared_ns = 0; };
+struct Idle {
+  int64_t polls = 0, begin_ns = 0, compared_ns = 0;
+};
 
 void slow_wait(Launch& launch, Idle& idle, int64_t waited_ns) {
   constexpr int64_t first_compare_ns = 50'000, compare_every_ns = 1'000'000;
@@ -104,8 +114,10 @@ void drive(Launch& launch) {
     const uint64_t before = launch.moves;
     if (advance(launch)) return;
     if (__builtin_expect(launch.stranger >= 0, 0)) meet_stranger(launch);
-    if (launch.moves != before) idle = {};
-    else wait_a_little(launch, idle);
+    if (launch.moves != before)
+      idle = {};
+    else
+      wait_a_little(launch, idle);
   }
 }
 
@@ -122,9 +134,11 @@ Launch& begin(BoundState& state, std::span<const expr::ScalarValue> scalars) {
   if (loaded.instance.ranks() > 1) {
     if (!agreement.described(state.binding)) agreement.describe(state.binding, state.text);
     for (int channel = 0; channel < loaded.instance.channels(); ++channel)
-      launch.flags[static_cast<size_t>(channel)] = agreement.begin(channel, state.scalar_hash, state.binding, state.scalars) << number_bits;
+      launch.flags[static_cast<size_t>(channel)] =
+          agreement.begin(channel, state.scalar_hash, state.binding, state.scalars) << number_bits;
   }
-  for (Cursor& cursor : state.cursors) cursor.block = cursor.step = 0, cursor.slice = 0, cursor.chunk = 0, cursor.entered = cursor.finished = false;
+  for (Cursor& cursor : state.cursors)
+    cursor.block = cursor.step = 0, cursor.slice = 0, cursor.chunk = 0, cursor.entered = cursor.finished = false;
   return launch;
 }
 

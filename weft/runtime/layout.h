@@ -21,14 +21,18 @@ class SegmentIndex {
  public:
   static constexpr int64_t bucket_elements = 1024;
   explicit SegmentIndex(std::span<const int64_t> lengths);
-  struct Place { int64_t segment, offset, rest; };       // rest: elements up to the segment's end
+  struct Place {
+    int64_t segment, offset, rest;
+  };  // rest: elements up to the segment's end
   Place find(int64_t position) const;
   int64_t elements() const { return elements_; }
   int64_t segments() const { return static_cast<int64_t>(lengths_.size()); }
   int64_t bucket_bytes() const { return static_cast<int64_t>(buckets_.size() * sizeof(Bucket)); }
 
  private:
-  struct Bucket { uint32_t segment, offset_low, offset_high; };
+  struct Bucket {
+    uint32_t segment, offset_low, offset_high;
+  };
   static_assert(sizeof(Bucket) == 12);
   std::vector<int64_t> lengths_;
   std::vector<Bucket> buckets_;
@@ -38,33 +42,35 @@ class SegmentIndex {
 // What part of a buffer's memory an address refers to: resolved for one rank, part and binding.
 struct Address {
   enum class Kind : uint8_t {
-    flat,        // base + at * stride: the part is contiguous (stride 0: one element for all)
-    turn,        // a chunk of a scratch of depth d
-    value,       // base + position * stride: rows of a dense value
-    strided,     // position through strides
-    strided_own, // the same for a buffer that is its own part: in the part's order
-    segments,    // position through the segment index
-    derived,     // the step's position through the meeting of a derived space
-    message,     // set when the message is there
+    flat,         // base + at * stride: the part is contiguous (stride 0: one element for all)
+    turn,         // a chunk of a scratch of depth d
+    value,        // base + position * stride: rows of a dense value
+    strided,      // position through strides
+    strided_own,  // the same for a buffer that is its own part: in the part's order
+    segments,     // position through the segment index
+    derived,      // the step's position through the meeting of a derived space
+    message,      // set when the message is there
   };
   Kind kind = Kind::flat;
   std::byte* base = nullptr;
-  int64_t stride = 0;                    // bytes from element to element
-  int64_t depth = 1, capacity = 0;       // turn: chunks held, bytes of each
+  int64_t stride = 0;               // bytes from element to element
+  int64_t depth = 1, capacity = 0;  // turn: chunks held, bytes of each
   const struct Scattered* scattered = nullptr;
   const struct StridedView* view = nullptr;
   const struct Meet* meet = nullptr;
 };
 
-struct Scattered {                       // segments of one rank's buffer
+struct Scattered {  // segments of one rank's buffer
   std::shared_ptr<const SegmentIndex> index;
-  std::vector<std::byte*> data;          // per segment
+  std::vector<std::byte*> data;  // per segment
 };
-struct StridedView { std::vector<int64_t> shape, stride_bytes; };
-struct Meet {                            // from positions of a space to elements of one derived from it
-  std::shared_ptr<const SegmentIndex> index;             // by segment
-  int64_t block = 0;                                      // by block K
-  std::vector<int64_t> shape, stride;                     // by row, by column: per dimension
+struct StridedView {
+  std::vector<int64_t> shape, stride_bytes;
+};
+struct Meet {                                 // from positions of a space to elements of one derived from it
+  std::shared_ptr<const SegmentIndex> index;  // by segment
+  int64_t block = 0;                          // by block K
+  std::vector<int64_t> shape, stride;         // by row, by column: per dimension
   // Element that `position` meets; count is cut to what meets the same one, or (by column) neighbours in order.
   int64_t find(int64_t position, int64_t& count) const;
 };

@@ -6,7 +6,7 @@
 namespace weft::runtime {
 namespace {
 
-constexpr int64_t credit_bytes = 64;     // a line per credit word: each is written by another rank
+constexpr int64_t credit_bytes = 64;  // a line per credit word: each is written by another rank
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
@@ -16,22 +16,27 @@ uint32_t power_of_two(int64_t at_least) {
   return value;
 }
 
-uint32_t short_flag(uint64_t flag) { return static_cast<uint32_t>((tag_of(flag) & 0xffff) << 16 | (number_of(flag) & 0xffff)); }
+uint32_t short_flag(uint64_t flag) {
+  return static_cast<uint32_t>((tag_of(flag) & 0xffff) << 16 | (number_of(flag) & 0xffff));
+}
 
 }  // namespace
 
 int64_t slot_bytes(plan::Protocol protocol, int64_t payload_bytes) {
   switch (protocol) {
-    case plan::Protocol::simple: return 64 + round_up(payload_bytes, 64);
-    case plan::Protocol::ll128: return std::max<int64_t>(1, lines_ll128(payload_bytes)) * 64;
-    case plan::Protocol::ll: return round_up(std::max<int64_t>(1, words_ll(payload_bytes)) * 8, 64);
+    case plan::Protocol::simple:
+      return 64 + round_up(payload_bytes, 64);
+    case plan::Protocol::ll128:
+      return std::max<int64_t>(1, lines_ll128(payload_bytes)) * 64;
+    case plan::Protocol::ll:
+      return round_up(std::max<int64_t>(1, words_ll(payload_bytes)) * 8, 64);
   }
   return 0;
 }
 
 bool RingKey::serves(const RingKey& wanted) const {
-  return protocol == wanted.protocol && ordinal == wanted.ordinal && channels >= wanted.channels && slots >= wanted.slots &&
-         payload_bytes >= wanted.payload_bytes;
+  return protocol == wanted.protocol && ordinal == wanted.ordinal && channels >= wanted.channels &&
+         slots >= wanted.slots && payload_bytes >= wanted.payload_bytes;
 }
 
 RingSet::RingSet(transport::Transport& transport, const RingKey& key) : key_(key), ranks_(transport.size()) {
@@ -76,7 +81,8 @@ void pack_ll128(std::byte* slot, const std::byte* message, int64_t bytes, uint64
   }
 }
 
-int64_t unpack_ll128(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done, uint64_t& foreign) {
+int64_t unpack_ll128(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done,
+                     uint64_t& foreign) {
   const auto* line = reinterpret_cast<const Line128*>(slot) + done;
   for (int64_t at = done * line_bytes; at < bytes; at += line_bytes, ++line, ++done) {
     const uint64_t seen = line->flag.load(std::memory_order_acquire);
@@ -89,7 +95,8 @@ int64_t unpack_ll128(const std::byte* slot, std::byte* message, int64_t bytes, u
   return done;
 }
 
-void pack_ll(std::byte* slot, int64_t slot_bytes, const std::byte* message, int64_t bytes, uint64_t flag, uint64_t slots) {
+void pack_ll(std::byte* slot, int64_t slot_bytes, const std::byte* message, int64_t bytes, uint64_t flag,
+             uint64_t slots) {
   auto* word = reinterpret_cast<Word*>(slot);
   const uint64_t mark = static_cast<uint64_t>(short_flag(flag)) << 32;
   int64_t at = 0;
@@ -100,17 +107,20 @@ void pack_ll(std::byte* slot, int64_t slot_bytes, const std::byte* message, int6
   }
   // A number of 16 bits comes again after 65,536 messages: words that shorter messages left alone must not match then.
   if ((number_of(flag) & 0x7fff) < slots)
-    for (auto* end = reinterpret_cast<Word*>(slot + slot_bytes); word < end; ++word) word->store(mark, std::memory_order_relaxed);
+    for (auto* end = reinterpret_cast<Word*>(slot + slot_bytes); word < end; ++word)
+      word->store(mark, std::memory_order_relaxed);
 }
 
-int64_t unpack_ll(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done, uint64_t& foreign) {
+int64_t unpack_ll(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done,
+                  uint64_t& foreign) {
   const auto* word = reinterpret_cast<const Word*>(slot) + done;
   const uint32_t mark = short_flag(flag);
   for (int64_t at = done * 4; at < bytes; at += 4, ++word, ++done) {
     const uint64_t seen = word->load(std::memory_order_acquire);
     const auto seen_mark = static_cast<uint32_t>(seen >> 32);
     if (seen_mark != mark) {
-      if (seen_mark && (seen_mark & 0xffff) == (mark & 0xffff)) foreign = uint64_t{seen_mark} >> 16 << number_bits | number_of(flag);
+      if (seen_mark && (seen_mark & 0xffff) == (mark & 0xffff))
+        foreign = uint64_t{seen_mark} >> 16 << number_bits | number_of(flag);
       return done;
     }
     const auto data = static_cast<uint32_t>(seen);

@@ -7,9 +7,9 @@
 // the ring, so that nothing is ever reset and all plans share the rings of a communicator without a barrier.
 //
 // Protocols: `simple`: the flag in the slot's head line; up to 48 bytes ride in that line (one hop instead of two).
-// `ll128`: 56 bytes and a flag in each 64-byte line: a message is read while it is still being written. `ll`: 4 bytes and
-// a flag of 32 bits, [tag 16 | number 16], in each 8-byte word, which is whole on any machine; where its number begins a
-// half of its range, the sender clears the slot's rest, so that no word of 32,768 messages ago can match.
+// `ll128`: 56 bytes and a flag in each 64-byte line: a message is read while it is still being written. `ll`: 4 bytes
+// and a flag of 32 bits, [tag 16 | number 16], in each 8-byte word, which is whole on any machine; where its number
+// begins a half of its range, the sender clears the slot's rest, so that no word of 32,768 messages ago can match.
 #pragma once
 
 #include <atomic>
@@ -33,24 +33,27 @@ inline uint64_t number_of(uint64_t flag) { return flag & number_mask; }
 // The head of a `simple` slot.
 struct SlotHead {
   Word flag;
-  Word bytes;                            // of the message: where counts are not agreed (`given`), a difference is seen
+  Word bytes;  // of the message: where counts are not agreed (`given`), a difference is seen
   std::byte small[48];
 };
 static_assert(sizeof(SlotHead) == 64);
-struct Line128 { std::byte data[56]; Word flag; };
+struct Line128 {
+  std::byte data[56];
+  Word flag;
+};
 static_assert(sizeof(Line128) == 64);
 constexpr int64_t small_bytes = sizeof(SlotHead::small), line_bytes = sizeof(Line128::data);
 
 // Bytes of a slot that carries `payload_bytes`.
 int64_t slot_bytes(plan::Protocol protocol, int64_t payload_bytes);
 
-// Credits travel in three ways. A rank runs the launches of a communicator one after the other, so a message of launch k
-// says that its sender has taken everything of earlier launches: no word is needed (an exchange of one message each way
-// then costs no credits at all, a third of an 8-byte call). Inside a launch the receiver pushes a word every few
+// Credits travel in three ways. A rank runs the launches of a communicator one after the other, so a message of launch
+// k says that its sender has taken everything of earlier launches: no word is needed (an exchange of one message each
+// way then costs no credits at all, a third of an 8-byte call). Inside a launch the receiver pushes a word every few
 // messages. And before it waits it pushes what it has held back, so that the stated slots are always there.
 struct SendEnd {
-  std::byte* slots = nullptr;            // in the receiver's memory
-  const Word* credit = nullptr;          // messages the receiver has taken; here
+  std::byte* slots = nullptr;    // in the receiver's memory
+  const Word* credit = nullptr;  // messages the receiver has taken; here
   std::atomic<uint32_t>* parked = nullptr;
   uint64_t sent = 0, taken_seen = 0;
   uint64_t launch = 0, sent_before = 0;  // the launch that used this end last, and what was sent before it
@@ -71,13 +74,13 @@ struct SendEnd {
 };
 
 struct RecvEnd {
-  std::byte* slots = nullptr;            // here
-  Word* credit = nullptr;                // in the sender's memory
+  std::byte* slots = nullptr;  // here
+  Word* credit = nullptr;      // in the sender's memory
   std::atomic<uint32_t>* parked = nullptr;
-  SendEnd* back = nullptr;               // to the same peer, in the same rings
-  uint64_t taken = 0, told = 0, pushed = 0;              // told: what the sender knows or will learn; pushed: in its word
-  uint64_t launch = 0, taken_before = 0; // the launch that used this end last, and what was taken before it
-  int64_t unpacked = 0;                  // ll, ll128: lines of the present message that are in the staging memory
+  SendEnd* back = nullptr;                   // to the same peer, in the same rings
+  uint64_t taken = 0, told = 0, pushed = 0;  // told: what the sender knows or will learn; pushed: in its word
+  uint64_t launch = 0, taken_before = 0;     // the launch that used this end last, and what was taken before it
+  int64_t unpacked = 0;                      // ll, ll128: lines of the present message that are in the staging memory
   uint32_t mask = 0;
   int32_t peer = 0;
   int64_t slot_bytes = 0;
@@ -102,7 +105,7 @@ struct RecvEnd {
 // All rings of one protocol and ordinal, of all channels and pairs; the same shape on all ranks.
 struct RingKey {
   plan::Protocol protocol = plan::Protocol::simple;
-  int ordinal = 0;                       // which family of that protocol in its plan
+  int ordinal = 0;  // which family of that protocol in its plan
   int channels = 1;
   int64_t slots = 4, payload_bytes = 0;
   bool serves(const RingKey& wanted) const;
@@ -115,7 +118,7 @@ class RingSet {
   const RingKey& key() const { return key_; }
   SendEnd& to(int channel, int peer) { return sends_[index(channel, peer)]; }
   RecvEnd& from(int channel, int peer) { return recvs_[index(channel, peer)]; }
-  void push_credits(transport::Transport& transport);    // those that were held back; wakes who sleeps
+  void push_credits(transport::Transport& transport);  // those that were held back; wakes who sleeps
 
  private:
   size_t index(int channel, int peer) const { return static_cast<size_t>(channel * ranks_ + peer); }
@@ -130,9 +133,12 @@ class RingSet {
 void pack_ll128(std::byte* slot, const std::byte* message, int64_t bytes, uint64_t flag);
 // Takes over lines from `done` on as they come; returns how many are there. Sets `foreign` to a flag that has the right
 // number and another tag.
-int64_t unpack_ll128(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done, uint64_t& foreign);
-void pack_ll(std::byte* slot, int64_t slot_bytes, const std::byte* message, int64_t bytes, uint64_t flag, uint64_t slots);
-int64_t unpack_ll(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done, uint64_t& foreign);
+int64_t unpack_ll128(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done,
+                     uint64_t& foreign);
+void pack_ll(std::byte* slot, int64_t slot_bytes, const std::byte* message, int64_t bytes, uint64_t flag,
+             uint64_t slots);
+int64_t unpack_ll(const std::byte* slot, std::byte* message, int64_t bytes, uint64_t flag, int64_t done,
+                  uint64_t& foreign);
 inline int64_t lines_ll128(int64_t bytes) { return (bytes + line_bytes - 1) / line_bytes; }
 inline int64_t words_ll(int64_t bytes) { return (bytes + 3) / 4; }
 

@@ -11,7 +11,7 @@
 namespace weft::runtime {
 namespace {
 
-constexpr int64_t default_payload_bytes = 256 << 10;     // of a slot: four of them fit a second-level cache
+constexpr int64_t default_payload_bytes = 256 << 10;  // of a slot: four of them fit a second-level cache
 
 std::string params_text(const LoadOptions& options) {
   std::string text;
@@ -58,10 +58,14 @@ Loaded::Loaded(Communicator::Impl& of, const plan::Plan& plan, const LoadOptions
   const std::string text = plan::print(plan), params = params_text(options),
                     settings = settings_text(chunk_elements, options.stream, owner.kernels.name());
   agree_on_load(transport, "load a plan",
-                {{"plan", text}, {"parameters", params}, {"program, schedule and machine", options.identity}, {"settings", settings}});
+                {{"plan", text},
+                 {"parameters", params},
+                 {"program, schedule and machine", options.identity},
+                 {"settings", settings}});
   identity = hash64(text + "\n" + params + "\n" + options.identity + "\n" + settings);
   if (instance.channels() > max_channels)
-    throw Error(ErrorKind::unsupported, fmt::format("plan {} has {} channels", name(), instance.channels()), fmt::format("use {} at most", max_channels));
+    throw Error(ErrorKind::unsupported, fmt::format("plan {} has {} channels", name(), instance.channels()),
+                fmt::format("use {} at most", max_channels));
   if (options.verify) verify_once(transport, plan, options);
   assembly = plan::assemble(instance);
   typing = std::make_unique<Typing>(assembly);
@@ -76,7 +80,9 @@ Loaded::~Loaded() = default;
 
 int Loaded::rank() const { return owner.transport.rank(); }
 
-std::string Loaded::describe(const LoadedLane& lane, int block, int step) const { return assembly.describe(lane.assembled, block, step); }
+std::string Loaded::describe(const LoadedLane& lane, int block, int step) const {
+  return assembly.describe(lane.assembled, block, step);
+}
 
 void Loaded::lay_out() {
   for (size_t i = 0; i < assembly.lanes.size(); ++i) {
@@ -113,9 +119,11 @@ void Loaded::find_code() {
         if (fresh) shapes.push_back(step.typing.shape);
         users.emplace_back(&step, place->second);
       }
-  const std::vector<kernel::StepCode> codes = shapes.empty() ? std::vector<kernel::StepCode>() : owner.kernels.find(shapes);
+  const std::vector<kernel::StepCode> codes =
+      shapes.empty() ? std::vector<kernel::StepCode>() : owner.kernels.find(shapes);
   for (LoadedLane& lane : lanes) {
-    const std::vector<const plan::Step*> text = plan::text_steps(instance.plan().lanes[static_cast<size_t>(lane.lane)].body);
+    const std::vector<const plan::Step*> text =
+        plan::text_steps(instance.plan().lanes[static_cast<size_t>(lane.lane)].body);
     for (LoadedBlock& block : lane.blocks)
       for (LoadedStep& step : block.steps) {
         if (step.typing.idle) continue;
@@ -123,7 +131,8 @@ void Loaded::find_code() {
         step.code = codes[shape];
         std::vector<int> scalars;
         for (const plan::Id& name : text[step.text->flat.source_step]->kernel.scalars)
-          scalars.push_back(static_cast<int>(std::find(scalar_names.begin(), scalar_names.end(), name) - scalar_names.begin()));
+          scalars.push_back(
+              static_cast<int>(std::find(scalar_names.begin(), scalar_names.end(), name) - scalar_names.begin()));
         const auto [use, fresh] = uses.try_emplace({shape, scalars}, static_cast<int>(code_uses.size()));
         if (fresh) {
           code_uses.push_back({codes[shape], scalars, hoisted_bytes});

@@ -8,21 +8,21 @@ namespace weft::runtime {
 // Where one buffer lies, here and at peers that have it mapped.
 struct BufferMemory {
   enum class Kind : uint8_t { dense, strided, segments, turns } kind = Kind::dense;
-  std::byte* data = nullptr;                             // dense, strided, turns
+  std::byte* data = nullptr;  // dense, strided, turns
   std::vector<std::byte*> segments;
-  std::shared_ptr<transport::Window> window;             // where peers map it
-  int64_t offset = 0;                                    // of data in the window
+  std::shared_ptr<transport::Window> window;  // where peers map it
+  int64_t offset = 0;                         // of data in the window
   std::vector<int64_t> segment_offsets;
   std::vector<std::shared_ptr<transport::Window>> segment_windows;
   const plan::Strided* strided = nullptr;
-  int64_t depth = 0, capacity_bytes = 0;                 // turns
+  int64_t depth = 0, capacity_bytes = 0;  // turns
 };
 
 class Memory {
  public:
   // Throws Error(user) for buffers that are not bound or lie where peers cannot reach them.
   Memory(Loaded& loaded, BoundState& state);
-  void allocate_scratch();               // collective where peers map it and it must grow
+  void allocate_scratch();  // collective where peers map it and it must grow
   const BufferMemory& operator[](int buffer) const { return buffers_[static_cast<size_t>(buffer)]; }
   // Address of the buffer on `rank`, as mapped here.
   std::byte* base(int buffer, int rank) const;

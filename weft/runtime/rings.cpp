@@ -11,7 +11,7 @@
 namespace weft::runtime {
 namespace {
 
-constexpr int64_t unknown_elements = 2048;             // of a part whose size the launch says
+constexpr int64_t unknown_elements = 2048;  // of a part whose size the launch says
 
 int64_t cell_bound(const Loaded& loaded, const plan::Block& block, int space, const plan::Extents* extents) {
   const plan::Instance& instance = loaded.instance;
@@ -37,7 +37,8 @@ void Loaded::measure_messages(const plan::Extents* extents) {
         const int main = step.sends.empty() ? -1 : plan::main_operand(instance, block, step.flat);
         if (main < 0) continue;
         const plan::FlatOperand& operand = step.flat.operands[static_cast<size_t>(main)];
-        const int64_t elements = operand.part_count * cell_bound(*this, block.head, instance.buffer_space(operand.name), extents);
+        const int64_t elements =
+            operand.part_count * cell_bound(*this, block.head, instance.buffer_space(operand.name), extents);
         for (int link : step.sends) {
           const int family = assembly.links[static_cast<size_t>(link)].family;
           int64_t& most = message_bytes[static_cast<size_t>(family)];

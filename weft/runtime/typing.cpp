@@ -16,7 +16,8 @@ int derived_from(const plan::Instance& instance, int buffer) {
   return space.derived == plan::Space::Derived::no ? -1 : plan::find_space(instance.plan(), space.of);
 }
 
-kernel::Alignment alignment_of(const plan::Instance& instance, const FlatStep& flat, const OperandTyping& operand, bool tile) {
+kernel::Alignment alignment_of(const plan::Instance& instance, const FlatStep& flat, const OperandTyping& operand,
+                               bool tile) {
   if (tile) return kernel::Alignment::whole;
   if (operand.kind == Operand::Kind::constant) return kernel::Alignment::single;
   if (operand.aligned || operand.kind != Operand::Kind::slice) return kernel::Alignment::aligned;
@@ -47,7 +48,8 @@ std::vector<Dtype> arrivals(const std::vector<OperandTyping>& operands, const Fl
 }
 
 // Sources of the shape; targets' dtypes follow later, since links need the value's.
-kernel::StepShape source_shape(const plan::Instance& instance, const FlatStep& flat, const std::vector<OperandTyping>& operands, bool tile) {
+kernel::StepShape source_shape(const plan::Instance& instance, const FlatStep& flat,
+                               const std::vector<OperandTyping>& operands, bool tile) {
   kernel::StepShape shape;
   shape.reduction = flat.reduction;
   if (flat.reduced) shape.reduced_dtype = plan::reduced_dtype(instance, flat, arrivals(operands, flat));
@@ -61,11 +63,13 @@ kernel::StepShape source_shape(const plan::Instance& instance, const FlatStep& f
 }
 
 // The narrowest dtype on a wire among the targets that take `output`, where it is narrower than `value`; else `value`.
-Dtype narrowest_wire(const std::vector<OperandTyping>& operands, const kernel::StepShape& shape, int output, Dtype value) {
+Dtype narrowest_wire(const std::vector<OperandTyping>& operands, const kernel::StepShape& shape, int output,
+                     Dtype value) {
   Dtype narrow = value;
   const size_t sources = operands.size() - shape.targets.size();
   for (size_t t = 0; t < shape.targets.size(); ++t)
-    if (shape.targets[t].output == output && operands[sources + t].kind == Operand::Kind::send && size_bytes(shape.targets[t].dtype) < size_bytes(narrow))
+    if (shape.targets[t].output == output && operands[sources + t].kind == Operand::Kind::send &&
+        size_bytes(shape.targets[t].dtype) < size_bytes(narrow))
       narrow = shape.targets[t].dtype;
   return narrow;
 }
@@ -74,14 +78,17 @@ Dtype narrowest_wire(const std::vector<OperandTyping>& operands, const kernel::S
 void round_targets(const std::vector<OperandTyping>& operands, kernel::StepShape& shape) {
   const std::vector<Dtype> values = value_dtypes(shape);
   for (kernel::TargetShape& target : shape.targets) {
-    const Dtype value = values[static_cast<size_t>(target.output)], narrow = narrowest_wire(operands, shape, target.output, value);
+    const Dtype value = values[static_cast<size_t>(target.output)],
+                narrow = narrowest_wire(operands, shape, target.output, value);
     if (narrow != value && target.dtype != narrow && target.store != kernel::Store::accumulate) target.through = narrow;
   }
 }
 
 // A copied reduction is rounded where it is stored: a wide wire keeps the accumulator's bits.
-void widen_copy(const plan::Instance& instance, const FlatStep& flat, const std::vector<OperandTyping>& operands, kernel::StepShape& shape) {
-  if (!shape.reduced.empty() && shape.kernel.name.empty()) shape.reduced_dtype = plan::accumulator_of_step(instance, flat, arrivals(operands, flat));
+void widen_copy(const plan::Instance& instance, const FlatStep& flat, const std::vector<OperandTyping>& operands,
+                kernel::StepShape& shape) {
+  if (!shape.reduced.empty() && shape.kernel.name.empty())
+    shape.reduced_dtype = plan::accumulator_of_step(instance, flat, arrivals(operands, flat));
 }
 
 bool needs_positions(const kernel::StepShape& shape) {
@@ -120,15 +127,18 @@ bool Typing::settle_families(const plan::Assembly& assembly) {
         for (size_t i = 0; i < source_count(flat); ++i)
           if (flat.operands[i].kind == Operand::Kind::recv) all_known &= known_[flat.operands[i].name];
         if (!all_known) continue;
-        const std::vector<Dtype> values = value_dtypes(source_shape(instance_, flat, spread(block, flat), plan::is_tile(instance_, flat)));
+        const std::vector<Dtype> values =
+            value_dtypes(source_shape(instance_, flat, spread(block, flat), plan::is_tile(instance_, flat)));
         for (size_t i = source_count(flat), t = 0; i < flat.operands.size(); ++i, ++t) {
           const plan::FlatOperand& target = flat.operands[i];
           if (target.kind != Operand::Kind::send || instance_.wire(target.name)) continue;
           const Dtype value = values[static_cast<size_t>(plan::output_of_target(instance_, flat, t))];
-          if (!known_[target.name]) changed = true;
+          if (!known_[target.name])
+            changed = true;
           else if (families_[target.name] != value)
             throw Error(ErrorKind::unsupported,
-                        fmt::format("link {} carries {} and {}", instance_.plan().families[target.name].name, name(families_[target.name]), name(value)),
+                        fmt::format("link {} carries {} and {}", instance_.plan().families[target.name].name,
+                                    name(families_[target.name]), name(value)),
                         "give the family a wire dtype, or use a family for each");
           families_[target.name] = value;
           known_[target.name] = true;
@@ -140,7 +150,7 @@ bool Typing::settle_families(const plan::Assembly& assembly) {
 std::vector<OperandTyping> Typing::spread(const plan::AssembledBlock& block, const FlatStep& flat) const {
   std::vector<OperandTyping> list;
   const int n = instance_.ranks(), main = plan::main_operand(instance_, block, flat);
-  Dtype constant = Dtype::f32;           // constants take the dtype of the cells they meet
+  Dtype constant = Dtype::f32;  // constants take the dtype of the cells they meet
   for (const plan::FlatOperand& operand : flat.operands)
     if (operand.kind == Operand::Kind::slice && operand.peer_count > 0) constant = instance_.dtype(operand.name);
   if (main >= 0) constant = instance_.dtype(flat.operands[static_cast<size_t>(main)].name);
@@ -151,7 +161,9 @@ std::vector<OperandTyping> Typing::spread(const plan::AssembledBlock& block, con
     typing.kind = operand.kind;
     typing.accumulate = operand.accumulate;
     const bool slice = operand.kind == Operand::Kind::slice;
-    typing.dtype = slice ? instance_.dtype(operand.name) : operand.kind == Operand::Kind::constant ? constant : families_[operand.name];
+    typing.dtype = slice                                     ? instance_.dtype(operand.name)
+                   : operand.kind == Operand::Kind::constant ? constant
+                                                             : families_[operand.name];
     typing.aligned = slice && !operand.accumulate && plan::is_aligned(instance_, block, flat, main, operand);
     typing.derived = slice && !typing.aligned && derived_from(instance_, operand.name) >= 0;
     const int peers = operand.kind == Operand::Kind::constant ? 1 : operand.peer_count;
@@ -163,7 +175,8 @@ std::vector<OperandTyping> Typing::spread(const plan::AssembledBlock& block, con
   return list;
 }
 
-StepTyping Typing::step(const plan::AssembledLane& lane, const plan::AssembledBlock& block, const plan::AssembledStep& step, bool stream) const {
+StepTyping Typing::step(const plan::AssembledLane& lane, const plan::AssembledBlock& block,
+                        const plan::AssembledStep& step, bool stream) const {
   StepTyping out;
   const FlatStep& flat = step.flat;
   if (flat.targets == 0 || source_count(flat) == 0) return out;
@@ -179,15 +192,22 @@ StepTyping Typing::step(const plan::AssembledLane& lane, const plan::AssembledBl
     OperandTyping& operand = out.operands[i];
     if (operand.operand == main && out.main < 0) out.main = static_cast<int>(i);
     if (static_cast<int>(i) < out.sources) continue;
-    const int output = plan::output_of_target(instance_, flat, static_cast<size_t>(operand.operand) - source_count(flat));
+    const int output =
+        plan::output_of_target(instance_, flat, static_cast<size_t>(operand.operand) - source_count(flat));
     kernel::TargetShape target{operand.dtype, output, kernel::Store::normal};
     const int buffer = flat.operands[static_cast<size_t>(operand.operand)].name;
-    if (operand.accumulate) target.store = kernel::Store::accumulate, out.accumulates = true;
-    else if (stream && operand.kind == Operand::Kind::slice && !reads(instance_.buffer_root(buffer))) target.store = kernel::Store::stream;
-    if (operand.kind == Operand::Kind::slice && !operand.aligned && !operand.accumulate && static_cast<int>(i) != out.main)
-      throw Error(ErrorKind::plan, fmt::format("rank {} lane {} {}: target {} has other cells than the step", lane.rank,
-                                               instance_.plan().lanes[static_cast<size_t>(lane.lane)].name, plan::print(*plan::text_steps(instance_.plan().lanes[static_cast<size_t>(lane.lane)].body)[flat.source_step]),
-                                               instance_.plan().buffers[static_cast<size_t>(buffer)].name),
+    if (operand.accumulate)
+      target.store = kernel::Store::accumulate, out.accumulates = true;
+    else if (stream && operand.kind == Operand::Kind::slice && !reads(instance_.buffer_root(buffer)))
+      target.store = kernel::Store::stream;
+    if (operand.kind == Operand::Kind::slice && !operand.aligned && !operand.accumulate &&
+        static_cast<int>(i) != out.main)
+      throw Error(ErrorKind::plan,
+                  fmt::format("rank {} lane {} {}: target {} has other cells than the step", lane.rank,
+                              instance_.plan().lanes[static_cast<size_t>(lane.lane)].name,
+                              plan::print(*plan::text_steps(
+                                  instance_.plan().lanes[static_cast<size_t>(lane.lane)].body)[flat.source_step]),
+                              instance_.plan().buffers[static_cast<size_t>(buffer)].name),
                   "write it with + (accumulate), or in a step of its own", "V2");
     out.shape.targets.push_back(target);
   }

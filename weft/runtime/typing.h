@@ -13,19 +13,19 @@ namespace weft::runtime {
 
 // One operand of a step after ranges of peers are spread out: what the step's code sees as one pointer.
 struct OperandTyping {
-  int operand = 0;                       // index into FlatStep::operands
-  int peer = 0;                          // rank whose buffer, or the other end of the link
+  int operand = 0;  // index into FlatStep::operands
+  int peer = 0;     // rank whose buffer, or the other end of the link
   plan::Operand::Kind kind = plan::Operand::Kind::slice;
   Dtype dtype = Dtype::f32;
-  bool aligned = false;                  // goes through the step cell by cell
-  bool derived = false;                  // meets the step's elements through a derived space
+  bool aligned = false;  // goes through the step cell by cell
+  bool derived = false;  // meets the step's elements through a derived space
   bool accumulate = false;
 };
 
 struct StepTyping {
-  bool idle = true;                      // nothing to do: a point to wait for
-  int main = -1;                         // index into `operands` of the one that gives the cells
-  std::vector<OperandTyping> operands;   // reduced, others, targets
+  bool idle = true;                     // nothing to do: a point to wait for
+  int main = -1;                        // index into `operands` of the one that gives the cells
+  std::vector<OperandTyping> operands;  // reduced, others, targets
   int sources = 0;
   bool tile = false, needs_positions = false, accumulates = false;
   kernel::StepShape shape;
@@ -35,7 +35,8 @@ class Typing {
  public:
   explicit Typing(const plan::Assembly& assembly);
   // stream: targets that no step reads are written with non-temporal stores.
-  StepTyping step(const plan::AssembledLane& lane, const plan::AssembledBlock& block, const plan::AssembledStep& step, bool stream) const;
+  StepTyping step(const plan::AssembledLane& lane, const plan::AssembledBlock& block, const plan::AssembledStep& step,
+                  bool stream) const;
   Dtype family(int family) const { return families_[static_cast<size_t>(family)]; }
 
  private:
@@ -45,8 +46,8 @@ class Typing {
 
   const plan::Instance& instance_;
   std::vector<Dtype> families_;
-  std::vector<bool> known_;              // per family
-  std::vector<bool> read_;               // per root buffer: some step has it as a source
+  std::vector<bool> known_;  // per family
+  std::vector<bool> read_;   // per root buffer: some step has it as a source
 };
 
 }  // namespace weft::runtime

@@ -49,7 +49,7 @@ void board_raise(Board& board, int ranks, const Failure& failure) {
     board.failure_rank = failure.rank;
     copy_text(board.failure_message, Board::message_bytes, failure.message);
     board.failure_state.store(2, std::memory_order_release);
-  } else {   // the winner may die while it writes: then its failure is lost, the abort is not
+  } else {  // the winner may die while it writes: then its failure is lost, the abort is not
     for (int i = 0; i < 100 && board.failure_state.load(std::memory_order_acquire) != 2; ++i) usleep(1000);
   }
   board.abort.store(1, std::memory_order_release);
@@ -76,8 +76,7 @@ BoardTransport::BoardTransport(Board& board, int rank, int size, const RankOptio
 void BoardTransport::park(int64_t at_most_ns) {
   std::atomic<uint32_t>& word = board_.ranks()[rank_].parked;
   word.store(1, std::memory_order_seq_cst);
-  if (!board_.abort.load(std::memory_order_acquire))
-    futex_wait_word(word, 1, std::min<int64_t>(at_most_ns, 1'000'000));
+  if (!board_.abort.load(std::memory_order_acquire)) futex_wait_word(word, 1, std::min<int64_t>(at_most_ns, 1'000'000));
   word.store(0, std::memory_order_relaxed);
 }
 
@@ -102,26 +101,31 @@ Mail& BoardTransport::publish(uint64_t sequence, std::string_view mine, int64_t 
 void BoardTransport::late(uint64_t sequence, std::string_view what) {
   std::vector<int> missing;
   for (int peer = 0; peer < size_; ++peer)
-    if (board_.ranks()[peer].mail[sequence % 2].sequence.load(std::memory_order_acquire) < sequence) missing.push_back(peer);
-  const std::string message =
-      fmt::format("rank {} waited {} for rank {} at \"{}\"", rank_, human_ns(static_cast<double>(timeout_ns_)), rank_list(missing), what);
+    if (board_.ranks()[peer].mail[sequence % 2].sequence.load(std::memory_order_acquire) < sequence)
+      missing.push_back(peer);
+  const std::string message = fmt::format("rank {} waited {} for rank {} at \"{}\"", rank_,
+                                          human_ns(static_cast<double>(timeout_ns_)), rank_list(missing), what);
   raise({ErrorKind::timeout, rank_, message});
-  throw Error(ErrorKind::timeout, message, "is that rank stopped, much slower, or not calling this at all? WEFT_TIMEOUT_S sets the limit");
+  throw Error(ErrorKind::timeout, message,
+              "is that rank stopped, much slower, or not calling this at all? WEFT_TIMEOUT_S sets the limit");
 }
 
 const Mail& BoardTransport::await_mail(int peer, uint64_t sequence, std::string_view what) {
   const Mail& mail = board_.ranks()[peer].mail[sequence % 2];
   switch (wait_until(*this, timeout_ns_, [&] { return mail.sequence.load(std::memory_order_acquire) >= sequence; })) {
-    case Waited::ready: break;
-    case Waited::aborted: throw_failure(*this, fmt::format("waiting for rank {} at \"{}\"", peer, what));
-    case Waited::late: late(sequence, what);
+    case Waited::ready:
+      break;
+    case Waited::aborted:
+      throw_failure(*this, fmt::format("waiting for rank {} at \"{}\"", peer, what));
+    case Waited::late:
+      late(sequence, what);
   }
   char mine[sizeof mail.what];
   copy_text(mine, sizeof mine, what);
   if (std::strcmp(mine, mail.what) == 0) return mail;
-  const std::string message = fmt::format("ranks are at different points: rank {} at \"{}\", rank {} at \"{}\"",
-                                          std::min(rank_, peer), rank_ < peer ? mine : mail.what, std::max(rank_, peer),
-                                          rank_ < peer ? mail.what : mine);
+  const std::string message =
+      fmt::format("ranks are at different points: rank {} at \"{}\", rank {} at \"{}\"", std::min(rank_, peer),
+                  rank_ < peer ? mine : mail.what, std::max(rank_, peer), rank_ < peer ? mail.what : mine);
   raise({ErrorKind::agreement, rank_, message});
   throw Error(ErrorKind::agreement, message, "all ranks must make the same collective calls in the same order");
 }
@@ -150,18 +154,21 @@ void BoardTransport::agree_on_allocation(int64_t bytes, std::string_view what) {
   const int64_t free = rank_ == 0 && bytes * size_ >= worth_asking ? free_memory_bytes() : INT64_MAX;
   const std::vector<std::string> all = exchange(fmt::format("{} {}", bytes, free), fmt::format("allocate {}", what));
   for (int peer = 1; peer < size_; ++peer) {
-    const int64_t first = std::strtoll(all[0].c_str(), nullptr, 10), other = std::strtoll(all[static_cast<size_t>(peer)].c_str(), nullptr, 10);
+    const int64_t first = std::strtoll(all[0].c_str(), nullptr, 10),
+                  other = std::strtoll(all[static_cast<size_t>(peer)].c_str(), nullptr, 10);
     if (first == other) continue;
-    const std::string message = fmt::format("ranks disagree about the size of {}: rank 0 wants {} bytes, rank {} wants {}", what, first, peer, other);
+    const std::string message = fmt::format(
+        "ranks disagree about the size of {}: rank 0 wants {} bytes, rank {} wants {}", what, first, peer, other);
     raise({ErrorKind::agreement, rank_, message});
     throw Error(ErrorKind::agreement, message, "all ranks must allocate the same");
   }
   const int64_t there = std::strtoll(all[0].c_str() + all[0].find(' '), nullptr, 10);
   const int64_t need = bytes * size_;
   if (need > there)
-    throw Error(ErrorKind::io, fmt::format("not enough memory for {}: {} ranks need {} each, {} together; {} are free", what, size_,
-                                           human_bytes(static_cast<double>(bytes)), human_bytes(static_cast<double>(need)),
-                                           human_bytes(static_cast<double>(there))),
+    throw Error(ErrorKind::io,
+                fmt::format("not enough memory for {}: {} ranks need {} each, {} together; {} are free", what, size_,
+                            human_bytes(static_cast<double>(bytes)), human_bytes(static_cast<double>(need)),
+                            human_bytes(static_cast<double>(there))),
                 "use smaller sizes or fewer ranks, or free memory");
 }
 
@@ -203,8 +210,11 @@ bool run_rank(Board& board, int ranks, int rank, const std::function<void()>& bo
 void throw_job_failure(Board& board) {
   if (!board.abort.load(std::memory_order_acquire)) return;
   const Failure failure = board_failure(board);
-  const bool names_itself = failure.kind == ErrorKind::agreement || failure.kind == ErrorKind::timeout || failure.kind == ErrorKind::peer;
-  throw Error(failure.kind, names_itself || failure.rank < 0 ? failure.message : fmt::format("rank {}: {}", failure.rank, failure.message));
+  const bool names_itself =
+      failure.kind == ErrorKind::agreement || failure.kind == ErrorKind::timeout || failure.kind == ErrorKind::peer;
+  throw Error(failure.kind, names_itself || failure.rank < 0
+                                ? failure.message
+                                : fmt::format("rank {}: {}", failure.rank, failure.message));
 }
 
 }  // namespace weft::transport

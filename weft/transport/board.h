@@ -17,16 +17,16 @@ enum class RankState : uint32_t { running, done, failed };
 
 struct Mail {
   static constexpr int64_t chunk_bytes = 16384;
-  std::atomic<uint64_t> sequence;        // of the exchange round that stands here; stored last
-  int64_t total_bytes;                   // of the whole string; this round carries a piece of it
+  std::atomic<uint64_t> sequence;  // of the exchange round that stands here; stored last
+  int64_t total_bytes;             // of the whole string; this round carries a piece of it
   int64_t here_bytes;
   char what[160];
   char data[chunk_bytes];
 };
 
 struct alignas(64) RankBoard {
-  std::atomic<uint32_t> parked;          // 1: sleeps on this word
-  std::atomic<uint32_t> state;           // RankState
+  std::atomic<uint32_t> parked;  // 1: sleeps on this word
+  std::atomic<uint32_t> state;   // RankState
   std::atomic<int32_t> pid;
   alignas(64) Mail mail[2];
 };
@@ -34,7 +34,7 @@ struct alignas(64) RankBoard {
 struct alignas(64) Board {
   static constexpr int64_t message_bytes = 16000;
   alignas(64) std::atomic<uint64_t> abort;
-  alignas(64) std::atomic<uint32_t> failure_state;     // 0 none, 1 being written, 2 there
+  alignas(64) std::atomic<uint32_t> failure_state;  // 0 none, 1 being written, 2 there
   int32_t failure_kind, failure_rank;
   char failure_message[message_bytes];
   RankBoard* ranks() { return reinterpret_cast<RankBoard*>(this + 1); }

@@ -20,7 +20,9 @@ constexpr int wanted_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr int64_t huge_page = 2 << 20;
 
 [[noreturn]] void refused(std::string_view call, std::string_view what, int64_t bytes, int reason) {
-  throw Error(ErrorKind::io, fmt::format("{} refused {} for {}: {}", call, human_bytes(static_cast<double>(bytes)), what, std::strerror(reason)),
+  throw Error(ErrorKind::io,
+              fmt::format("{} refused {} for {}: {}", call, human_bytes(static_cast<double>(bytes)), what,
+                          std::strerror(reason)),
               "check the memory limits of this process and machine (ulimit -v, -n, cgroup)");
 }
 
@@ -34,7 +36,8 @@ Mapping::Mapping(int fd, int64_t bytes, std::string_view what) : bytes_(bytes) {
   if (reserved == MAP_FAILED) refused("mmap", what, bytes, errno);
   auto* begin = static_cast<std::byte*>(reserved);
   auto* at = begin;
-  if (huge) at = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(begin) + huge_page - 1) & ~uintptr_t{huge_page - 1});
+  if (huge)
+    at = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(begin) + huge_page - 1) & ~uintptr_t{huge_page - 1});
   if (mmap(at, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0) == MAP_FAILED) {
     const int reason = errno;
     munmap(reserved, room);
@@ -69,10 +72,12 @@ void check_sealed(int fd, int64_t bytes, std::string_view what) {
   struct stat info {};
   if (fstat(fd, &info) != 0) refused("fstat", what, bytes, errno);
   if (info.st_size != bytes)
-    throw Error(ErrorKind::io, fmt::format("shared memory for {} came with {} bytes instead of {}", what, info.st_size, bytes));
+    throw Error(ErrorKind::io,
+                fmt::format("shared memory for {} came with {} bytes instead of {}", what, info.st_size, bytes));
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & wanted_seals) != wanted_seals)
-    throw Error(ErrorKind::io, fmt::format("shared memory for {} came without its seals ({:#x})", what, seals), "it could shrink under us, so it is not used");
+    throw Error(ErrorKind::io, fmt::format("shared memory for {} came without its seals ({:#x})", what, seals),
+                "it could shrink under us, so it is not used");
 }
 
 void send_descriptor(int socket, int fd, uint64_t number) {
@@ -89,7 +94,8 @@ void send_descriptor(int socket, int fd, uint64_t number) {
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
-    if (errno != EINTR) throw Error(ErrorKind::io, fmt::format("cannot pass shared memory to a rank: {}", std::strerror(errno)));
+    if (errno != EINTR)
+      throw Error(ErrorKind::io, fmt::format("cannot pass shared memory to a rank: {}", std::strerror(errno)));
 }
 
 int receive_descriptor(int socket, uint64_t number) {

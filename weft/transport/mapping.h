@@ -1,8 +1,9 @@
 // Mapped memory: aligned, zero-filled, given back when the last user goes.
 //
-// Ways to share memory between processes: names in /dev/shm (leak after SIGKILL, and a 64 MB tmpfs in containers ends in
-// SIGBUS), System V segments (the same), memfd passed over a Unix socket. We take memfd: it has no name, so it ends with
-// its last mapping. Size and seals are checked by who receives it: a file that can shrink is a SIGBUS for everybody.
+// Ways to share memory between processes: names in /dev/shm (leak after SIGKILL, and a 64 MB tmpfs in containers ends
+// in SIGBUS), System V segments (the same), memfd passed over a Unix socket. We take memfd: it has no name, so it ends
+// with its last mapping. Size and seals are checked by who receives it: a file that can shrink is a SIGBUS for
+// everybody.
 #pragma once
 
 #include <memory>
@@ -27,7 +28,7 @@ class Mapping {
   int64_t bytes_ = 0;
 };
 
-int64_t rounded_block_bytes(int64_t bytes);            // pages; 2 MiB from that size on
+int64_t rounded_block_bytes(int64_t bytes);  // pages; 2 MiB from that size on
 
 // A sealed memfd of exactly `bytes` (it can neither shrink nor grow); the caller closes it.
 int sealed_memfd(int64_t bytes, std::string_view what);

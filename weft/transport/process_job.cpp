@@ -29,7 +29,8 @@ bool take_frame(std::string& stream, std::string& text) {
   uint64_t length = 0;
   if (stream.size() < sizeof length) return false;
   std::memcpy(&length, stream.data(), sizeof length);
-  if (length > frame_limit_bytes) throw Error(ErrorKind::io, fmt::format("a frame of {} bytes on a control socket", length));
+  if (length > frame_limit_bytes)
+    throw Error(ErrorKind::io, fmt::format("a frame of {} bytes on a control socket", length));
   if (stream.size() - sizeof length < length) return false;
   text = stream.substr(sizeof length, length);
   stream.erase(0, sizeof length + length);
@@ -57,7 +58,8 @@ void wait_for_socket(int fd, short events) {
 class ProcessJob final : public Job {
  public:
   ProcessJob(int ranks, const std::function<CommandLoop(Transport&)>& make, const RankOptions& options)
-      : group_(ranks, options, [&](Transport& transport, int control) { serve_commands(transport, control, make(transport)); }),
+      : group_(ranks, options,
+               [&](Transport& transport, int control) { serve_commands(transport, control, make(transport)); }),
         streams_(static_cast<size_t>(ranks)) {}
   int ranks() const override { return group_.ranks(); }
 
@@ -68,7 +70,7 @@ class ProcessJob final : public Job {
       if (io == Io::moved) continue;
       if (io == Io::ended) lost(rank);
       look_after();
-      read_some(group_.control(rank), streams_[static_cast<size_t>(rank)]);    // it may be stuck with an answer
+      read_some(group_.control(rank), streams_[static_cast<size_t>(rank)]);  // it may be stuck with an answer
       wait_for_socket(group_.control(rank), POLLOUT | POLLIN);
     }
   }
@@ -82,7 +84,8 @@ class ProcessJob final : public Job {
       if (io == Io::ended) lost(rank);
       look_after();
       if (now_ns() - begin > timeout_ns)
-        throw Error(ErrorKind::timeout, fmt::format("rank {} did not answer within {}", rank, human_ns(static_cast<double>(timeout_ns))));
+        throw Error(ErrorKind::timeout,
+                    fmt::format("rank {} did not answer within {}", rank, human_ns(static_cast<double>(timeout_ns))));
       wait_for_socket(group_.control(rank), POLLIN);
     }
     return text;
@@ -118,7 +121,7 @@ void serve_commands(Transport& transport, int control, const CommandLoop& loop) 
   for (;;) {
     while (!take_frame(stream, command)) {
       const Io io = read_some(control, stream);
-      if (io == Io::ended) return;       // the parent has finished
+      if (io == Io::ended) return;  // the parent has finished
       if (io == Io::moved) continue;
       if (transport.abort_word().load(std::memory_order_acquire)) throw_failure(transport, "waiting for a command");
       transport.check_peers();
@@ -134,7 +137,8 @@ void serve_commands(Transport& transport, int control, const CommandLoop& loop) 
   }
 }
 
-std::unique_ptr<Job> start_processes(int ranks, const std::function<CommandLoop(Transport&)>& make, const RankOptions& options) {
+std::unique_ptr<Job> start_processes(int ranks, const std::function<CommandLoop(Transport&)>& make,
+                                     const RankOptions& options) {
   return std::make_unique<ProcessJob>(ranks, make, options);
 }
 

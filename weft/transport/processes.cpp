@@ -28,7 +28,7 @@
 namespace weft::transport {
 namespace {
 
-constexpr int64_t grace_ns = 1'200'000'000;            // from the first failure to SIGKILL
+constexpr int64_t grace_ns = 1'200'000'000;  // from the first failure to SIGKILL
 constexpr int64_t look_every_ns = 20'000'000;
 
 struct ProcessWindow : Window {
@@ -63,7 +63,10 @@ class ProcessTransport final : public BoardTransport {
       const int fd = rank() == 0 ? make_and_pass(block * size(), what) : receive(block * size(), what);
       try {
         window->mapping = std::make_unique<Mapping>(fd, block * size(), what);
-      } catch (...) { close(fd); throw; }
+      } catch (...) {
+        close(fd);
+        throw;
+      }
       close(fd);
       for (int peer = 0; peer < size(); ++peer) window->at.push_back(window->mapping->data() + block * peer);
     } catch (const Error& error) {
@@ -71,7 +74,8 @@ class ProcessTransport final : public BoardTransport {
     }
     const std::vector<std::string> all = exchange(problem, fmt::format("map {}", what));
     for (int peer = 0; peer < size(); ++peer)
-      if (const std::string& told = all[static_cast<size_t>(peer)]; !told.empty()) throw Error(ErrorKind::io, fmt::format("rank {}: {}", peer, told));
+      if (const std::string& told = all[static_cast<size_t>(peer)]; !told.empty())
+        throw Error(ErrorKind::io, fmt::format("rank {}: {}", peer, told));
     return window;
   }
 
@@ -83,9 +87,11 @@ class ProcessTransport final : public BoardTransport {
     for (int peer = 0; peer < size(); ++peer) {
       const pid_t pid = board_.ranks()[peer].pid.load(std::memory_order_acquire);
       if (peer == rank() || pid == 0 || !process_gone(pid)) continue;
-      if (board_.ranks()[peer].state.load(std::memory_order_acquire) != static_cast<uint32_t>(RankState::running)) continue;
-      usleep(30'000);                    // the parent knows the signal: let it speak first
-      if (!abort_word().load(std::memory_order_acquire)) raise({ErrorKind::peer, peer, fmt::format("rank {} (process {}) died", peer, pid)});
+      if (board_.ranks()[peer].state.load(std::memory_order_acquire) != static_cast<uint32_t>(RankState::running))
+        continue;
+      usleep(30'000);  // the parent knows the signal: let it speak first
+      if (!abort_word().load(std::memory_order_acquire))
+        raise({ErrorKind::peer, peer, fmt::format("rank {} (process {}) died", peer, pid)});
     }
   }
 
@@ -97,14 +103,22 @@ class ProcessTransport final : public BoardTransport {
   }
   int receive(int64_t bytes, std::string_view what) {
     int fd = -1;
-    switch (wait_until(*this, timeout_ns(), [&] { return (fd = receive_descriptor(passing_[static_cast<size_t>(rank())], allocation_)) >= 0; })) {
-      case Waited::ready: break;
-      case Waited::aborted: throw_failure(*this, fmt::format("waiting for memory of rank 0 for {}", what));
-      case Waited::late: throw Error(ErrorKind::timeout, fmt::format("rank {} waited for memory of rank 0 for {}", rank(), what));
+    switch (wait_until(*this, timeout_ns(), [&] {
+      return (fd = receive_descriptor(passing_[static_cast<size_t>(rank())], allocation_)) >= 0;
+    })) {
+      case Waited::ready:
+        break;
+      case Waited::aborted:
+        throw_failure(*this, fmt::format("waiting for memory of rank 0 for {}", what));
+      case Waited::late:
+        throw Error(ErrorKind::timeout, fmt::format("rank {} waited for memory of rank 0 for {}", rank(), what));
     }
     try {
       check_sealed(fd, bytes, what);
-    } catch (...) { close(fd); throw; }
+    } catch (...) {
+      close(fd);
+      throw;
+    }
     return fd;
   }
 
@@ -122,14 +136,15 @@ void close_all(std::vector<int>& fds) {
 std::pair<int, int> socket_pair(int type) {
   int ends[2];
   if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0)
-    throw Error(ErrorKind::io, fmt::format("cannot make a socket for a rank: {}", std::strerror(errno)), "raise the limit of open files (ulimit -n)");
+    throw Error(ErrorKind::io, fmt::format("cannot make a socket for a rank: {}", std::strerror(errno)),
+                "raise the limit of open files (ulimit -n)");
   return {ends[0], ends[1]};
 }
 
-[[noreturn]] void child_main(Board& board, int rank, int ranks, const RankOptions& options, pid_t parent, std::vector<int> passing,
-                             int control, const ProcessGroup::Body& body) {
+[[noreturn]] void child_main(Board& board, int rank, int ranks, const RankOptions& options, pid_t parent,
+                             std::vector<int> passing, int control, const ProcessGroup::Body& body) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(2);     // it died before prctl
+  if (getppid() != parent) _exit(2);  // it died before prctl
   board.ranks()[rank].pid.store(getpid(), std::memory_order_release);
   set_log_rank(rank);
   const bool ended_well = run_rank(board, ranks, rank, [&] {
@@ -143,22 +158,24 @@ std::pair<int, int> socket_pair(int type) {
 
 }  // namespace
 
-struct ProcessGroup::Sockets {           // closes what it still has
+struct ProcessGroup::Sockets {  // closes what it still has
   ~Sockets() { close_all(near), close_all(far), close_all(control); }
-  std::vector<int> near, far, control;   // rank 0's ends and the others' ends for memory; the ranks' ends for commands
+  std::vector<int> near, far, control;  // rank 0's ends and the others' ends for memory; the ranks' ends for commands
 };
 
 ProcessGroup::ProcessGroup(int ranks, const RankOptions& options, const Body& body) {
   if (ranks < 1) throw Error(ErrorKind::user, fmt::format("{} ranks cannot be started", ranks), "one at least");
-  void* memory = mmap(nullptr, static_cast<size_t>(Board::bytes(ranks)), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw Error(ErrorKind::io, fmt::format("no memory for the board of {} ranks: {}", ranks, std::strerror(errno)));
+  void* memory = mmap(nullptr, static_cast<size_t>(Board::bytes(ranks)), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw Error(ErrorKind::io, fmt::format("no memory for the board of {} ranks: {}", ranks, std::strerror(errno)));
   board_ = new (memory) Board{};
   for (int rank = 0; rank < ranks; ++rank) new (&board_->ranks()[rank]) RankBoard{};
   children_.resize(static_cast<size_t>(ranks));
   Sockets sockets;
   try {
     open_sockets(sockets);
-    std::fflush(nullptr);                // else a child would print what the parent has in its buffers
+    std::fflush(nullptr);  // else a child would print what the parent has in its buffers
     for (int rank = 0; rank < ranks; ++rank) start(rank, options, body, sockets);
   } catch (const Error& error) {
     board_raise(*board_, ranks, {error.kind(), -1, error.what()});
@@ -172,7 +189,8 @@ ProcessGroup::ProcessGroup(int ranks, const RankOptions& options, const Body& bo
 void ProcessGroup::open_sockets(Sockets& sockets) {
   sockets.near.assign(children_.size(), -1);
   sockets.far = sockets.control = sockets.near;
-  for (size_t rank = 1; rank < children_.size(); ++rank) std::tie(sockets.near[rank], sockets.far[rank]) = socket_pair(SOCK_SEQPACKET);
+  for (size_t rank = 1; rank < children_.size(); ++rank)
+    std::tie(sockets.near[rank], sockets.far[rank]) = socket_pair(SOCK_SEQPACKET);
   for (size_t rank = 0; rank < children_.size(); ++rank)
     std::tie(children_[rank].control, sockets.control[rank]) = socket_pair(SOCK_STREAM);
 }
@@ -180,7 +198,8 @@ void ProcessGroup::open_sockets(Sockets& sockets) {
 void ProcessGroup::start(int rank, const RankOptions& options, const Body& body, Sockets& sockets) {
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0)
-    throw Error(ErrorKind::io, fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)), "is the limit of processes (ulimit -u) reached?");
+    throw Error(ErrorKind::io, fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)),
+                "is the limit of processes (ulimit -u) reached?");
   const auto r = static_cast<size_t>(rank);
   if (pid > 0) {
     children_[r].pid = pid;
@@ -188,8 +207,10 @@ void ProcessGroup::start(int rank, const RankOptions& options, const Body& body,
     return;
   }
   std::vector<int> passing(children_.size(), -1);
-  if (rank == 0) passing.swap(sockets.near);
-  else passing[r] = std::exchange(sockets.far[r], -1);
+  if (rank == 0)
+    passing.swap(sockets.near);
+  else
+    passing[r] = std::exchange(sockets.far[r], -1);
   const int control = std::exchange(sockets.control[r], -1);
   close_all(sockets.near), close_all(sockets.far), close_all(sockets.control);
   for (Child& child : children_) close(child.control);
@@ -222,8 +243,9 @@ void ProcessGroup::kill_all() {
 
 void ProcessGroup::note_death(int rank, int status) {
   if (board_->ranks()[rank].state.load(std::memory_order_acquire) != static_cast<uint32_t>(RankState::running)) return;
-  const std::string how = WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
-                                              : fmt::format("left with exit status {} before its work was done", WEXITSTATUS(status));
+  const std::string how =
+      WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
+                          : fmt::format("left with exit status {} before its work was done", WEXITSTATUS(status));
   board_raise(*board_, ranks(), {ErrorKind::peer, rank, fmt::format("rank {} {}", rank, how)});
 }
 
@@ -235,12 +257,16 @@ bool ProcessGroup::reap() {
     int status = 0;
     const pid_t got = waitpid(child.pid, &status, WNOHANG);
     if (got == child.pid) note_death(rank, status);
-    if (got == child.pid || (got < 0 && errno == ECHILD)) child.pid = 0;
-    else all_gone = false;
+    if (got == child.pid || (got < 0 && errno == ECHILD))
+      child.pid = 0;
+    else
+      all_gone = false;
   }
   if (!all_gone && board_->abort.load(std::memory_order_acquire)) {
-    if (failed_at_ns_ == 0) failed_at_ns_ = now_ns();
-    else if (now_ns() - failed_at_ns_ > grace_ns) kill_all();
+    if (failed_at_ns_ == 0)
+      failed_at_ns_ = now_ns();
+    else if (now_ns() - failed_at_ns_ > grace_ns)
+      kill_all();
   }
   return all_gone;
 }
@@ -250,8 +276,8 @@ void ProcessGroup::wait_all() {
   while (!reap()) {
     look.clear();
     for (const Child& child : children_)
-      if (child.pid > 0) look.push_back({child.control, 0, 0});      // only its end is looked for
-    if (poll(look.data(), look.size(), 20) > 0) usleep(200);          // the socket ends a little before the process
+      if (child.pid > 0) look.push_back({child.control, 0, 0});  // only its end is looked for
+    if (poll(look.data(), look.size(), 20) > 0) usleep(200);     // the socket ends a little before the process
   }
 }
 

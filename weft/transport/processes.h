@@ -13,20 +13,23 @@ class ProcessGroup {
  public:
   using Body = std::function<void(Transport&, int control)>;
   ProcessGroup(int ranks, const RankOptions& options, const Body& body);
-  ~ProcessGroup();                       // hangs up, waits the grace, kills
+  ~ProcessGroup();  // hangs up, waits the grace, kills
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   Board& board() { return *board_; }
   int ranks() const { return static_cast<int>(children_.size()); }
   int control(int rank) const { return children_.at(static_cast<size_t>(rank)).control; }
-  void hang_up();                        // no more commands: the ranks read the end of their sockets
+  void hang_up();  // no more commands: the ranks read the end of their sockets
   // Looks after the children: notes deaths, kills all when a failure is older than the grace. True: all are gone.
   bool reap();
   void wait_all();
 
  private:
-  struct Child { pid_t pid = 0; int control = -1; };
+  struct Child {
+    pid_t pid = 0;
+    int control = -1;
+  };
   struct Sockets;
   void open_sockets(Sockets& sockets);
   void start(int rank, const RankOptions& options, const Body& body, Sockets& sockets);

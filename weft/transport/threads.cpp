@@ -22,13 +22,14 @@ struct ThreadWindow : Window {
 };
 
 struct Shared {
-  explicit Shared(int ranks) : memory(-1, Board::bytes(ranks), "the board of a job"), board(*new (memory.data()) Board{}) {
+  explicit Shared(int ranks)
+      : memory(-1, Board::bytes(ranks), "the board of a job"), board(*new (memory.data()) Board{}) {
     for (int rank = 0; rank < ranks; ++rank) new (&board.ranks()[rank]) RankBoard{};
   }
   Mapping memory;
   Board& board;
   std::mutex mutex;
-  std::vector<std::shared_ptr<Mapping>> blocks;    // of the allocation under way
+  std::vector<std::shared_ptr<Mapping>> blocks;  // of the allocation under way
 };
 
 class ThreadTransport final : public BoardTransport {
@@ -41,7 +42,8 @@ class ThreadTransport final : public BoardTransport {
     agree_on_allocation(bytes, what);
     std::string problem;
     if (rank() == 0) problem = make_blocks(bytes, what);
-    if (const std::string told = exchange(problem, fmt::format("map {}", what))[0]; !told.empty()) throw Error(ErrorKind::io, told);
+    if (const std::string told = exchange(problem, fmt::format("map {}", what))[0]; !told.empty())
+      throw Error(ErrorKind::io, told);
     auto window = std::make_shared<ThreadWindow>();
     window->bytes = bytes;
     const std::lock_guard lock(shared_.mutex);
@@ -54,7 +56,8 @@ class ThreadTransport final : public BoardTransport {
   std::string make_blocks(int64_t bytes, std::string_view what) {
     try {
       std::vector<std::shared_ptr<Mapping>> blocks;
-      for (int rank = 0; rank < size(); ++rank) blocks.push_back(std::make_shared<Mapping>(-1, rounded_block_bytes(bytes), what));
+      for (int rank = 0; rank < size(); ++rank)
+        blocks.push_back(std::make_shared<Mapping>(-1, rounded_block_bytes(bytes), what));
       const std::lock_guard lock(shared_.mutex);
       shared_.blocks = std::move(blocks);
       return "";
@@ -67,7 +70,8 @@ class ThreadTransport final : public BoardTransport {
 
 class ThreadGroup {
  public:
-  ThreadGroup(int ranks, const RankOptions& options, const std::function<void(Transport&)>& body) : ranks_(ranks), shared_(ranks) {
+  ThreadGroup(int ranks, const RankOptions& options, const std::function<void(Transport&)>& body)
+      : ranks_(ranks), shared_(ranks) {
     if (ranks < 1) throw Error(ErrorKind::user, fmt::format("{} ranks cannot be started", ranks), "one at least");
     const bool pin = options.pin && ranks <= allowed_core_count();
     for (int rank = 0; rank < ranks; ++rank) {
@@ -97,7 +101,8 @@ class ThreadGroup {
 class ThreadJob final : public Job {
  public:
   ThreadJob(int ranks, const std::function<CommandLoop(Transport&)>& make, const RankOptions& options)
-      : queues_(static_cast<size_t>(std::max(ranks, 0))), group_(ranks, options, [this, make](Transport& t) { serve(t, make(t)); }) {}
+      : queues_(static_cast<size_t>(std::max(ranks, 0))),
+        group_(ranks, options, [this, make](Transport& t) { serve(t, make(t)); }) {}
   ~ThreadJob() override { hang_up(); }
   int ranks() const override { return group_.ranks(); }
 
@@ -112,7 +117,8 @@ class ThreadJob final : public Job {
     for (const int64_t begin = now_ns(); answers.empty();) {
       throw_job_failure(group_.board());
       if (now_ns() - begin > timeout_ns)
-        throw Error(ErrorKind::timeout, fmt::format("rank {} did not answer within {}", rank, human_ns(static_cast<double>(timeout_ns))));
+        throw Error(ErrorKind::timeout,
+                    fmt::format("rank {} did not answer within {}", rank, human_ns(static_cast<double>(timeout_ns))));
       changed_.wait_for(lock, std::chrono::milliseconds(10));
     }
     std::string answer = std::move(answers.front());
@@ -126,7 +132,9 @@ class ThreadJob final : public Job {
   }
 
  private:
-  struct Queue { std::deque<std::string> commands, answers; };
+  struct Queue {
+    std::deque<std::string> commands, answers;
+  };
 
   void hang_up() {
     const std::lock_guard lock(mutex_);
@@ -158,7 +166,7 @@ class ThreadJob final : public Job {
   std::condition_variable changed_;
   std::vector<Queue> queues_;
   bool hung_up_ = false;
-  ThreadGroup group_;                    // last: its threads use what stands above
+  ThreadGroup group_;  // last: its threads use what stands above
 };
 
 }  // namespace
@@ -169,7 +177,8 @@ void run_threads(int ranks, const std::function<void(Transport&)>& body, const R
   throw_job_failure(group.board());
 }
 
-std::unique_ptr<Job> start_threads(int ranks, const std::function<CommandLoop(Transport&)>& make, const RankOptions& options) {
+std::unique_ptr<Job> start_threads(int ranks, const std::function<CommandLoop(Transport&)>& make,
+                                   const RankOptions& options) {
   return std::make_unique<ThreadJob>(ranks, make, options);
 }
 

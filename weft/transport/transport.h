@@ -1,7 +1,7 @@
 // Transport: memory that peers can see, a slow control plane, and the word that ends everything.
 //
-// A link of a plan is a ring of slots in memory with a flag per slot, an await is a word that a peer pushes. So what the
-// runtime needs from a transport is small: blocks of memory allocated by all ranks together and mapped by peers
+// A link of a plan is a ring of slots in memory with a flag per slot, an await is a word that a peer pushes. So what
+// the runtime needs from a transport is small: blocks of memory allocated by all ranks together and mapped by peers
 // (`Window`), an exchange of small strings for bootstrap and agreement, and an abort word that reaches every rank.
 // Threads share an address space; processes map memfds that are passed over Unix sockets: no names in /dev/shm, so
 // nothing can leak after SIGKILL. A network transport mirrors the same rings by a proxy; it then reports
@@ -24,12 +24,16 @@ namespace weft::transport {
 // One block per rank, allocated by all of them in the same call. Zero-filled, 4096-aligned (2 MiB from that size on).
 struct Window {
   virtual ~Window() = default;
-  std::vector<std::byte*> at;            // at[q]: rank q's block as mapped here; null where not mappable
-  int64_t bytes = 0;                     // of each block (the same on all ranks)
+  std::vector<std::byte*> at;  // at[q]: rank q's block as mapped here; null where not mappable
+  int64_t bytes = 0;           // of each block (the same on all ranks)
 };
 
 // The first failure of a job, readable by every rank after the abort word is set.
-struct Failure { ErrorKind kind = ErrorKind::internal; int rank = -1; std::string message; };
+struct Failure {
+  ErrorKind kind = ErrorKind::internal;
+  int rank = -1;
+  std::string message;
+};
 
 class Transport {
  public:
@@ -37,7 +41,7 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual bool mappable(int peer) const = 0;
-  virtual std::string_view name() const = 0;            // "threads", "processes"
+  virtual std::string_view name() const = 0;  // "threads", "processes"
 
   // Collective; every rank names the same `what` and bytes, else Error(agreement) on all. Too little memory: Error(io)
   // with need, free and remedy, before anything is touched.
@@ -49,8 +53,8 @@ class Transport {
 
   // Nonzero once any rank failed or died. Every wait polls it; it lies in memory of its own line.
   virtual const std::atomic<uint64_t>& abort_word() const = 0;
-  virtual void raise(const Failure& failure) = 0;       // the first one wins; returns at once
-  virtual Failure failure() const = 0;                  // after the abort word is set
+  virtual void raise(const Failure& failure) = 0;  // the first one wins; returns at once
+  virtual Failure failure() const = 0;             // after the abort word is set
 
   // A rank that has spun long enough parks on its own word; who publishes something for it wakes it. A lost wake costs
   // at most the park's own bound (1 ms), so no fence is needed on the fast path.
@@ -58,7 +62,7 @@ class Transport {
   virtual void park(int64_t at_most_ns) = 0;
   virtual void wake(int rank) = 0;
 
-  virtual int64_t timeout_ns() const = 0;               // of every wait (WEFT_TIMEOUT_S)
+  virtual int64_t timeout_ns() const = 0;  // of every wait (WEFT_TIMEOUT_S)
 
   // More ranks than cores: who waits gives the core away at once instead of spinning.
   virtual bool oversubscribed() const = 0;
@@ -67,8 +71,8 @@ class Transport {
   virtual void check_peers() = 0;
 };
 
-// Throws what `transport.failure()` says, as seen by a rank that was `doing` something: agreement, timeout and peer stay
-// what they are, any other kind becomes `peer` ("rank 2 failed: ...").
+// Throws what `transport.failure()` says, as seen by a rank that was `doing` something: agreement, timeout and peer
+// stay what they are, any other kind becomes `peer` ("rank 2 failed: ...").
 [[noreturn]] void throw_failure(const Transport& transport, std::string_view doing);
 
 // Touches the pages now, so that no launch pays for them.
@@ -76,8 +80,8 @@ void prefault(void* data, int64_t bytes);
 
 // ---- starting ranks. Both return when all ranks are done and throw the first failure as an Error.
 struct RankOptions {
-  bool pin = true;                       // rank r to the r-th allowed core (when ranks <= cores)
-  int64_t timeout_ns = 0;                // 0: WEFT_TIMEOUT_S
+  bool pin = true;         // rank r to the r-th allowed core (when ranks <= cores)
+  int64_t timeout_ns = 0;  // 0: WEFT_TIMEOUT_S
 };
 // `body` runs once per rank. Processes are forked (the caller must be single-threaded); they end with their parent
 // (SIGKILL of the parent included), and the death of one ends all within 2 s.
@@ -90,12 +94,14 @@ class Job {
   virtual ~Job() = default;
   virtual int ranks() const = 0;
   virtual void send(int rank, std::string_view text) = 0;
-  virtual std::string receive(int rank, int64_t timeout_ns) = 0;        // throws the job's failure if there is one
-  virtual void finish() = 0;                                            // waits for the ranks; throws the first failure
+  virtual std::string receive(int rank, int64_t timeout_ns) = 0;  // throws the job's failure if there is one
+  virtual void finish() = 0;                                      // waits for the ranks; throws the first failure
 };
 // The rank's side: command(text) -> answer, until the parent hangs up or finishes.
 using CommandLoop = std::function<std::string(Transport&, std::string_view)>;
-std::unique_ptr<Job> start_processes(int ranks, const std::function<CommandLoop(Transport&)>& make, const RankOptions& options = {});
-std::unique_ptr<Job> start_threads(int ranks, const std::function<CommandLoop(Transport&)>& make, const RankOptions& options = {});
+std::unique_ptr<Job> start_processes(int ranks, const std::function<CommandLoop(Transport&)>& make,
+                                     const RankOptions& options = {});
+std::unique_ptr<Job> start_threads(int ranks, const std::function<CommandLoop(Transport&)>& make,
+                                   const RankOptions& options = {});
 
 }  // namespace weft::transport

@@ -19,7 +19,7 @@ int64_t spin_ns() {
 int64_t clock_ns() { return now_ns(); }
 
 void slow_round(Transport& transport, int64_t waited_ns, int64_t at_most_ns) {
-  constexpr int64_t yield_ns = 500'000;   // a sleeper on the same core costs 2 us to wake, so yielding need not last
+  constexpr int64_t yield_ns = 500'000;  // a sleeper on the same core costs 2 us to wake, so yielding need not last
   transport.check_peers();
   if (transport.oversubscribed() && waited_ns < yield_ns) {
     sched_yield();
@@ -34,8 +34,10 @@ void throw_failure(const Transport& transport, std::string_view doing) {
   switch (failure.kind) {
     case ErrorKind::agreement:
     case ErrorKind::timeout:
-    case ErrorKind::peer: throw Error(failure.kind, failure.message + here);
-    default: throw Error(ErrorKind::peer, fmt::format("rank {} failed: {}{}", failure.rank, failure.message, here));
+    case ErrorKind::peer:
+      throw Error(failure.kind, failure.message + here);
+    default:
+      throw Error(ErrorKind::peer, fmt::format("rank {} failed: {}{}", failure.rank, failure.message, here));
   }
 }
 

@@ -13,7 +13,7 @@ namespace weft::transport {
 
 enum class Waited { ready, aborted, late };
 
-int64_t spin_ns();                        // WEFT_SPIN_US, read once
+int64_t spin_ns();  // WEFT_SPIN_US, read once
 
 inline void cpu_relax() {
 #if defined(__x86_64__)

@@ -10,7 +10,8 @@ namespace {
 const Run both[] = {&transport::run_threads, &transport::run_processes};
 
 TEST(SegmentIndex, FindsEveryPosition) {
-  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{1}, {0, 0, 5, 0, 1, 1}, {1024, 1024}, {1023, 1, 1025, 0, 4096, 7}, {3, 100000, 2, 1}}) {
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{1}, {0, 0, 5, 0, 1, 1}, {1024, 1024}, {1023, 1, 1025, 0, 4096, 7}, {3, 100000, 2, 1}}) {
     const SegmentIndex index(lengths);
     int64_t position = 0;
     for (size_t s = 0; s < lengths.size(); ++s)
@@ -25,7 +26,7 @@ TEST(SegmentIndex, FindsEveryPosition) {
   EXPECT_EQ(error_of([] { SegmentIndex(std::vector<int64_t>{3, -1}); }).kind(), ErrorKind::user);
 }
 
-TEST(SegmentIndex, CostsTwelveBytesPerThousandElements) {      // figure bucket_bytes_per_1024
+TEST(SegmentIndex, CostsTwelveBytesPerThousandElements) {  // figure bucket_bytes_per_1024
   const SegmentIndex index(std::vector<int64_t>{1024 * 1024, 17, 1024 * 1024 - 17});
   EXPECT_LE(static_cast<double>(index.bucket_bytes()) * 1024 / static_cast<double>(index.elements()), 12.0);
 }
@@ -36,7 +37,8 @@ TEST_P(Bindings, ScatteredAndStridedMeetTheInterpreter) {
   const plan::SegmentTable table{{5, 1, 0, 9, 20, 64, 1, 130}};
   const int64_t elements = std::accumulate(table.lengths.begin(), table.lengths.end(), int64_t{0});
   const int ranks = GetParam();
-  for (const char* name : {"ring_all_reduce", "pairwise_two_shot_all_reduce", "two_shot_symmetric", "one_shot_symmetric", "pat_all_gather", "fused_ring_adam"})
+  for (const char* name : {"ring_all_reduce", "pairwise_two_shot_all_reduce", "two_shot_symmetric",
+                           "one_shot_symmetric", "pat_all_gather", "fused_ring_adam"})
     for (const char* style : {"segments", "strided"})
       for (const auto run : both) {
         SCOPED_TRACE(fmt::format("{} {} on {}", name, style, ranks));
@@ -44,16 +46,20 @@ TEST_P(Bindings, ScatteredAndStridedMeetTheInterpreter) {
         Sizes sizes;
         sizes.spaces = {{plan::Cut{1, elements, 1}, std::nullopt, &table}};
         sizes.chunk_elements = {40};
-        for (const plan::Id& scalar : plan::launch_scalars(plan)) sizes.scalars.push_back(scalar == "step" ? expr::ScalarValue{true, 3, 3} : expr::ScalarValue{false, 0, 0.125});
+        for (const plan::Id& scalar : plan::launch_scalars(plan))
+          sizes.scalars.push_back(scalar == "step" ? expr::ScalarValue{true, 3, 3}
+                                                   : expr::ScalarValue{false, 0, 0.125});
         for (const plan::Buffer& buffer : plan.buffers)
-          if (buffer.role != plan::Buffer::Role::scratch && (!buffer.own || std::string(style) == "strided")) sizes.styles[buffer.name] = style;
+          if (buffer.role != plan::Buffer::Role::scratch && (!buffer.own || std::string(style) == "strided"))
+            sizes.styles[buffer.name] = style;
         ASSERT_NO_THROW(agree(run, plan, ranks, sizes, {.launches = 2}));
       }
 }
 
-TEST_P(Bindings, ColumnsOfAMatrixAreParts) {                  // sliced(1): rows of every part lie apart
+TEST_P(Bindings, ColumnsOfAMatrixAreParts) {  // sliced(1): rows of every part lie apart
   const int ranks = GetParam();
-  for (const char* name : {"ring_all_reduce", "pairwise_two_shot_all_reduce", "two_shot_symmetric", "chain_all_reduce", "fused_ring_adam"})
+  for (const char* name :
+       {"ring_all_reduce", "pairwise_two_shot_all_reduce", "two_shot_symmetric", "chain_all_reduce", "fused_ring_adam"})
     for (const plan::Cut cut : {plan::Cut{7, 13, 1}, plan::Cut{3, 5, 4}, plan::Cut{1, 9, 6}})
       for (const auto run : both) {
         SCOPED_TRACE(fmt::format("{} {}x{}x{} on {}", name, cut.outer, cut.axis, cut.inner, ranks));
@@ -61,7 +67,9 @@ TEST_P(Bindings, ColumnsOfAMatrixAreParts) {                  // sliced(1): rows
         Sizes sizes;
         sizes.spaces = {{cut, std::nullopt, nullptr}};
         sizes.chunk_elements = {16};
-        for (const plan::Id& scalar : plan::launch_scalars(plan)) sizes.scalars.push_back(scalar == "step" ? expr::ScalarValue{true, 3, 3} : expr::ScalarValue{false, 0, 0.125});
+        for (const plan::Id& scalar : plan::launch_scalars(plan))
+          sizes.scalars.push_back(scalar == "step" ? expr::ScalarValue{true, 3, 3}
+                                                   : expr::ScalarValue{false, 0, 0.125});
         ASSERT_NO_THROW(agree(run, plan, ranks, sizes, {.launches = 2}));
       }
 }
@@ -136,18 +144,39 @@ TEST(Refused, BindingsThatDoNotFit) {
   const plan::Plan plan = case_plan("ring_all_reduce");
   const plan::SegmentTable table{{50, 50}}, short_table{{50, 49}};
   float a[100];
-  const auto message = [&](const std::function<void(plan::LaunchArgs&)>& change) { return std::string(refused(plan, change).what()); };
+  const auto message = [&](const std::function<void(plan::LaunchArgs&)>& change) {
+    return std::string(refused(plan, change).what());
+  };
   EXPECT_EQ(message([](plan::LaunchArgs&) {}), "nothing was thrown");
   EXPECT_NE(message([](plan::LaunchArgs& args) { args.buffers.pop_back(); }).find("2 buffers"), std::string::npos);
   EXPECT_NE(message([](plan::LaunchArgs& args) { args.spaces.clear(); }).find("1 spaces"), std::string::npos);
-  EXPECT_NE(message([](plan::LaunchArgs& args) { args.scalars.push_back({}); }).find("takes 0 scalars"), std::string::npos);
-  EXPECT_NE(message([](plan::LaunchArgs& args) { args.buffers[0] = plan::Dense{nullptr}; }).find("null pointer"), std::string::npos);
-  EXPECT_NE(message([](plan::LaunchArgs& args) { args.buffers[0] = args.buffers[1] = std::monostate(); }).find("not bound"), std::string::npos);
-  EXPECT_NE(message([&](plan::LaunchArgs& args) { args.buffers[0] = plan::Segments{{a, a + 50}}; }).find("no segment table"), std::string::npos);
-  EXPECT_NE(message([&](plan::LaunchArgs& args) { args.spaces[0].segments = &table, args.buffers[0] = plan::Segments{{a}}; }).find("bound to 1 tensors"), std::string::npos);
-  EXPECT_NE(message([&](plan::LaunchArgs& args) { args.spaces[0].segments = &short_table, args.buffers[0] = plan::Segments{{a, a + 50}}; }).find("99 elements"), std::string::npos);
-  EXPECT_NE(message([&](plan::LaunchArgs& args) { args.buffers[0] = plan::Strided{a, {99}, {1}}; }).find("view of 99 elements"), std::string::npos);
-  EXPECT_NE(message([&](plan::LaunchArgs& args) { args.buffers[0] = plan::Strided{a, {10, 10}, {1}}; }).find("2 dimensions and 1 strides"), std::string::npos);
+  EXPECT_NE(message([](plan::LaunchArgs& args) { args.scalars.push_back({}); }).find("takes 0 scalars"),
+            std::string::npos);
+  EXPECT_NE(message([](plan::LaunchArgs& args) { args.buffers[0] = plan::Dense{nullptr}; }).find("null pointer"),
+            std::string::npos);
+  EXPECT_NE(
+      message([](plan::LaunchArgs& args) { args.buffers[0] = args.buffers[1] = std::monostate(); }).find("not bound"),
+      std::string::npos);
+  EXPECT_NE(message([&](plan::LaunchArgs& args) {
+              args.buffers[0] = plan::Segments{{a, a + 50}};
+            }).find("no segment table"),
+            std::string::npos);
+  EXPECT_NE(message([&](plan::LaunchArgs& args) {
+              args.spaces[0].segments = &table, args.buffers[0] = plan::Segments{{a}};
+            }).find("bound to 1 tensors"),
+            std::string::npos);
+  EXPECT_NE(message([&](plan::LaunchArgs& args) {
+              args.spaces[0].segments = &short_table, args.buffers[0] = plan::Segments{{a, a + 50}};
+            }).find("99 elements"),
+            std::string::npos);
+  EXPECT_NE(message([&](plan::LaunchArgs& args) {
+              args.buffers[0] = plan::Strided{a, {99}, {1}};
+            }).find("view of 99 elements"),
+            std::string::npos);
+  EXPECT_NE(message([&](plan::LaunchArgs& args) {
+              args.buffers[0] = plan::Strided{a, {10, 10}, {1}};
+            }).find("2 dimensions and 1 strides"),
+            std::string::npos);
 }
 
 }  // namespace

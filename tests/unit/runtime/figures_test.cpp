@@ -8,7 +8,8 @@
 namespace weft::runtime::test {
 namespace {
 
-template <int sources> void add(const kernel::StepArgs* args, const void* self) {
+template <int sources>
+void add(const kernel::StepArgs* args, const void* self) {
   const auto targets = static_cast<int>(reinterpret_cast<intptr_t>(self));
   const float* from[sources];
   for (int s = 0; s < sources; ++s) from[s] = static_cast<const float*>(args->sources[s]);
@@ -23,7 +24,8 @@ template <int sources> void add(const kernel::StepArgs* args, const void* self) 
 }
 
 // All targets in one pass: what generated code does.
-template <int sources> void add_to_two(const kernel::StepArgs* args, const void*) {
+template <int sources>
+void add_to_two(const kernel::StepArgs* args, const void*) {
   const float* from[sources];
   for (int s = 0; s < sources; ++s) from[s] = static_cast<const float*>(args->sources[s]);
   auto* a = static_cast<float*>(args->targets[0]);
@@ -43,7 +45,11 @@ class HandLibrary : public kernel::KernelLibrary {
       const size_t sources = shape.reduced.size() + shape.others.size();
       kernel::StepCode code;
       code.run = sources == 1 ? add<1> : sources == 2 ? add<2> : sources == 3 ? add<3> : add<4>;
-      if (shape.targets.size() == 2) code.run = sources == 1 ? add_to_two<1> : sources == 2 ? add_to_two<2> : sources == 3 ? add_to_two<3> : add_to_two<4>;
+      if (shape.targets.size() == 2)
+        code.run = sources == 1   ? add_to_two<1>
+                   : sources == 2 ? add_to_two<2>
+                   : sources == 3 ? add_to_two<3>
+                                  : add_to_two<4>;
       need(sources <= 4 && shape.kernel.name.empty(), "a sum of up to four");
       code.self = reinterpret_cast<const void*>(static_cast<intptr_t>(shape.targets.size()));
       codes.push_back(code);
@@ -89,7 +95,8 @@ lane main:
   loop s:
     feed: x[0] -> >0..r, >r+1..n
     fin: sum(<0..r, x[0], <r+1..n) -> y[0]
-)", protocol);
+)",
+                     protocol);
 }
 
 double median(std::vector<double> values) {
@@ -98,8 +105,11 @@ double median(std::vector<double> values) {
 }
 
 // ns per launch, median of rounds; `prepare` rewrites the inputs before every launch, inside the measured time.
-struct Measured { double median, best; };
-Measured measure(transport::Transport& t, Bound& bound, int launches, int rounds, const std::function<void(int)>& prepare) {
+struct Measured {
+  double median, best;
+};
+Measured measure(transport::Transport& t, Bound& bound, int launches, int rounds,
+                 const std::function<void(int)>& prepare) {
   std::vector<double> list;
   for (int round = 0; round < rounds; ++round) {
     t.barrier("round");
@@ -138,10 +148,13 @@ TEST_F(Figures, LocalSteps) {
     std::vector<float> x(256, 1), y(256, 0);
     for (const auto& [text, steps] : {std::pair(local_steps, 64), std::pair(one_step, 1)}) {
       const plan::Plan plan = plan::parse(text);
-      Bound bound(communicator, communicator.load(plan, load), args_for(plan, steps == 64 ? 256 : 4, {x.data(), y.data()}));
+      Bound bound(communicator, communicator.load(plan, load),
+                  args_for(plan, steps == 64 ? 256 : 4, {x.data(), y.data()}));
       double best = 1e9;
-      for (int round = 0; round < 20; ++round) best = std::min(best, measure(t, bound, steps == 64 ? 1000 : 20000, 1, {}).best);
-      fmt::print("bound local step, 2 floats, {} a launch: {:.1f} ns a step, {:.1f} ns a launch\n", steps, best / steps, best);
+      for (int round = 0; round < 20; ++round)
+        best = std::min(best, measure(t, bound, steps == 64 ? 1000 : 20000, 1, {}).best);
+      fmt::print("bound local step, 2 floats, {} a launch: {:.1f} ns a step, {:.1f} ns a launch\n", steps, best / steps,
+                 best);
     }
   });
 }
@@ -166,7 +179,9 @@ TEST_F(Figures, EightBytesByHand) {
       }
       list.push_back(static_cast<double>(now_ns() - begin) / 1000);
     }
-    if (t.rank() == 0) fmt::print("8-byte exchange by hand, 2 processes: {:.0f} ns a call, best round {:.0f}\n", median(list), *std::min_element(list.begin(), list.end()));
+    if (t.rank() == 0)
+      fmt::print("8-byte exchange by hand, 2 processes: {:.0f} ns a call, best round {:.0f}\n", median(list),
+                 *std::min_element(list.begin(), list.end()));
     t.barrier("end");
   });
 }
@@ -181,9 +196,12 @@ TEST_F(Figures, EightBytes) {
       const plan::Plan plan = plan::parse(mesh(protocol));
       alignas(64) float x[2], y[2];
       Bound bound(communicator, communicator.load(plan, load), args_for(plan, 2, {x, y}));
-      const Measured ns = measure(t, bound, 1000, 51, [&](int i) { x[0] = static_cast<float>(i + t.rank()), x[1] = 1; });
+      const Measured ns =
+          measure(t, bound, 1000, 51, [&](int i) { x[0] = static_cast<float>(i + t.rank()), x[1] = 1; });
       need(y[0] == 2 * 999 + 1 && y[1] == 2, "the sum");
-      if (t.rank() == 0) fmt::print("8-byte all_reduce, 2 processes, {}: {:.0f} ns a call, best round {:.0f}\n", protocol, ns.median, ns.best);
+      if (t.rank() == 0)
+        fmt::print("8-byte all_reduce, 2 processes, {}: {:.0f} ns a call, best round {:.0f}\n", protocol, ns.median,
+                   ns.best);
       t.barrier("end");
     });
 }
@@ -201,9 +219,13 @@ TEST_F(Figures, MappedEightBytes) {
       std::vector<void*> buffers{x.data, y.data};
       while (buffers.size() < plan.buffers.size()) buffers.push_back(nullptr);
       Bound bound(communicator, communicator.load(plan, load), args_for(plan, 2, buffers));
-      const Measured ns = measure(t, bound, 1000, 51, [&](int i) { static_cast<float*>(x.data)[0] = static_cast<float>(i + t.rank()), static_cast<float*>(x.data)[1] = 1; });
+      const Measured ns = measure(t, bound, 1000, 51, [&](int i) {
+        static_cast<float*>(x.data)[0] = static_cast<float>(i + t.rank()), static_cast<float*>(x.data)[1] = 1;
+      });
       need(static_cast<float*>(y.data)[0] == 2 * 999 + 1, "the sum");
-      if (t.rank() == 0) fmt::print("8-byte all_reduce, 2 processes, {}: {:.0f} ns a call, best round {:.0f}\n", name, ns.median, ns.best);
+      if (t.rank() == 0)
+        fmt::print("8-byte all_reduce, 2 processes, {}: {:.0f} ns a call, best round {:.0f}\n", name, ns.median,
+                   ns.best);
       t.barrier("end");
     });
 }
@@ -219,7 +241,8 @@ void add_halves(const Symmetric& x, const Symmetric& y, int64_t bytes, int rank)
 
 TEST_F(Figures, LargeAllReduce) {
   for (const char* name : {"two_shot_symmetric", "pairwise_two_shot_all_reduce", "ring_all_reduce"})
-    for (int64_t bytes : {int64_t{4} << 10, int64_t{32} << 10, int64_t{256} << 10, int64_t{2} << 20, int64_t{16} << 20, int64_t{128} << 20})
+    for (int64_t bytes : {int64_t{4} << 10, int64_t{32} << 10, int64_t{256} << 10, int64_t{2} << 20, int64_t{16} << 20,
+                          int64_t{128} << 20})
       transport::run_processes(2, [&](transport::Transport& t) {
         HandLibrary kernels;
         Communicator communicator(t, kernels);
@@ -250,9 +273,14 @@ TEST_F(Figures, LargeAllReduce) {
           by_hand.push_back(static_cast<double>(now_ns() - begin) / 1000);
         }
         const auto* output = static_cast<float*>(y.data);
-        for (int64_t i = 0; i < bytes / 4; i += 97) need(output[i] == static_cast<float>(2 * ((i + static_cast<int64_t>(list.size()) - 1) % 64) + 1), "the sum");
-        if (t.rank() == 0) fmt::print("{} {} KiB, 2 processes: median {:.1f} us, best {:.1f} us; sums by hand on the same memory: {:.1f}, {:.1f} us\n", name, bytes >> 10, median(list),
-                                     *std::min_element(list.begin(), list.end()), median(by_hand), *std::min_element(by_hand.begin(), by_hand.end()));
+        for (int64_t i = 0; i < bytes / 4; i += 97)
+          need(output[i] == static_cast<float>(2 * ((i + static_cast<int64_t>(list.size()) - 1) % 64) + 1), "the sum");
+        if (t.rank() == 0)
+          fmt::print(
+              "{} {} KiB, 2 processes: median {:.1f} us, best {:.1f} us; sums by hand on the same memory: {:.1f}, "
+              "{:.1f} us\n",
+              name, bytes >> 10, median(list), *std::min_element(list.begin(), list.end()), median(by_hand),
+              *std::min_element(by_hand.begin(), by_hand.end()));
         t.barrier("end");
       });
 }

@@ -19,7 +19,8 @@ std::string name_of(const plan::Instance& instance, size_t buffer) { return inst
 
 }  // namespace
 
-RankBuffers::RankBuffers(const plan::Instance& instance, const Sizes& sizes, int rank, const Allocate& mapped) : instance_(instance), sizes_(sizes), rank_(rank) {
+RankBuffers::RankBuffers(const plan::Instance& instance, const Sizes& sizes, int rank, const Allocate& mapped)
+    : instance_(instance), sizes_(sizes), rank_(rank) {
   const auto& buffers = instance.plan().buffers;
   const plan::Extents extents(instance, sizes.of(rank), sizes.chunk_elements);
   memory_.resize(buffers.size());
@@ -39,14 +40,20 @@ RankBuffers::RankBuffers(const plan::Instance& instance, const Sizes& sizes, int
     Memory& memory = memory_[b];
     memory.elements = buffer_elements(instance, extents, static_cast<int>(b), rank);
     memory.bytes = memory.elements * size_bytes(instance.dtype(static_cast<int>(b)));
-    bool shared = false;                  // an alias that is mapped needs the memory of its root to be
-    for (size_t o = 0; o < buffers.size(); ++o) shared |= buffers[o].mapped && (o == b || (sizes.in_place && instance.buffer_root(static_cast<int>(o)) == static_cast<int>(b)));
-    int64_t room = spread * memory.bytes + canary_bytes * 32;      // symmetric memory is as large on all ranks
+    bool shared = false;  // an alias that is mapped needs the memory of its root to be
+    for (size_t o = 0; o < buffers.size(); ++o)
+      shared |= buffers[o].mapped &&
+                (o == b || (sizes.in_place && instance.buffer_root(static_cast<int>(o)) == static_cast<int>(b)));
+    int64_t room = spread * memory.bytes + canary_bytes * 32;  // symmetric memory is as large on all ranks
     for (int q = 0; shared && q < instance.ranks(); ++q)
-      room = std::max(room, spread * buffer_elements(instance, extents, static_cast<int>(b), q) * size_bytes(instance.dtype(static_cast<int>(b))) + canary_bytes * 32);
+      room = std::max(room, spread * buffer_elements(instance, extents, static_cast<int>(b), q) *
+                                    size_bytes(instance.dtype(static_cast<int>(b))) +
+                                canary_bytes * 32);
     std::byte* data = nullptr;
-    if (shared) data = mapped(room, buffers[b].name);
-    else own_.emplace_back(new std::byte[static_cast<size_t>(room)]), data = own_.back().get();
+    if (shared)
+      data = mapped(room, buffers[b].name);
+    else
+      own_.emplace_back(new std::byte[static_cast<size_t>(room)]), data = own_.back().get();
     std::memset(data, canary, static_cast<size_t>(room));
     bind(static_cast<int>(b), data, style == sizes.styles.end() ? "dense" : style->second);
   }
@@ -90,17 +97,23 @@ void RankBuffers::fill(int buffer, int launch) {
   int64_t i = 0;
   for (const Piece& piece : memory.pieces)
     for (int64_t k = 0; k < piece.elements; ++k, ++i)
-      store_f64(dtype, piece.data + k * size_bytes(dtype), values != sizes_.values.end() ? values->second(rank_, i) : coded(same_everywhere ? 0 : rank_, buffer, i, launch));
+      store_f64(dtype, piece.data + k * size_bytes(dtype),
+                values != sizes_.values.end() ? values->second(rank_, i)
+                                              : coded(same_everywhere ? 0 : rank_, buffer, i, launch));
 }
 
 void RankBuffers::write_inputs(int launch) {
   const auto& buffers = instance_.plan().buffers;
-  for (size_t b = 0; b < buffers.size(); ++b)             // results first: an input may share their memory
+  for (size_t b = 0; b < buffers.size(); ++b)  // results first: an input may share their memory
     for (const Piece& piece : memory_[b].pieces)
-      if (buffers[b].role == plan::Buffer::Role::out && piece.elements) std::memset(piece.data, poison, static_cast<size_t>(piece.elements * size_bytes(instance_.dtype(static_cast<int>(b)))));
+      if (buffers[b].role == plan::Buffer::Role::out && piece.elements)
+        std::memset(piece.data, poison,
+                    static_cast<size_t>(piece.elements * size_bytes(instance_.dtype(static_cast<int>(b)))));
   for (size_t b = 0; b < buffers.size(); ++b) {
     const auto role = buffers[b].role;
-    if (role == plan::Buffer::Role::in || role == plan::Buffer::Role::inout || (role == plan::Buffer::Role::state && launch == 0)) fill(static_cast<int>(b), launch);
+    if (role == plan::Buffer::Role::in || role == plan::Buffer::Role::inout ||
+        (role == plan::Buffer::Role::state && launch == 0))
+      fill(static_cast<int>(b), launch);
   }
 }
 
@@ -108,7 +121,8 @@ void RankBuffers::check_canaries() const {
   for (size_t b = 0; b < memory_.size(); ++b)
     for (const Piece& piece : memory_[b].canaries)
       for (int64_t i = 0; i < piece.elements; ++i)
-        need(static_cast<unsigned char>(piece.data[i]) == canary, fmt::format("rank {} wrote outside of {}", rank_, name_of(instance_, b)));
+        need(static_cast<unsigned char>(piece.data[i]) == canary,
+             fmt::format("rank {} wrote outside of {}", rank_, name_of(instance_, b)));
 }
 
 std::vector<std::vector<unsigned char>> RankBuffers::results() const {
@@ -139,7 +153,7 @@ Expected interpret(const plan::Plan& plan, int ranks, const Sizes& sizes, int la
     args.push_back(buffers.back()->args());
   }
   Expected expected;
-  for (int launch = 0; launch < launches; ++launch) {     // states go on in the buffers
+  for (int launch = 0; launch < launches; ++launch) {  // states go on in the buffers
     for (auto& b : buffers) b->write_inputs(launch);
     plan::InterpretOptions options;
     options.seed = seed + static_cast<uint64_t>(launch);
@@ -153,17 +167,22 @@ Expected interpret(const plan::Plan& plan, int ranks, const Sizes& sizes, int la
 
 namespace {
 
-void compare(const plan::Instance& instance, int rank, int launch, const std::vector<std::vector<unsigned char>>& got, const std::vector<std::vector<unsigned char>>& want) {
+void compare(const plan::Instance& instance, int rank, int launch, const std::vector<std::vector<unsigned char>>& got,
+             const std::vector<std::vector<unsigned char>>& want) {
   for (size_t b = 0; b < got.size(); ++b) {
     need(got[b].size() == want[b].size(), "sizes of results");
     if (got[b] == want[b]) continue;
     const Dtype dtype = instance.dtype(static_cast<int>(b));
     const int64_t bytes = size_bytes(dtype);
     for (int64_t i = 0; i * bytes < static_cast<int64_t>(got[b].size()); ++i)
-      if (std::memcmp(&got[b][static_cast<size_t>(i * bytes)], &want[b][static_cast<size_t>(i * bytes)], static_cast<size_t>(bytes)) != 0)
-        throw Error(ErrorKind::internal, fmt::format("plan {} rank {} of {} launch {}: {}[{}] of {} is {}, expected {}", instance.plan().name, rank, instance.ranks(), launch,
-                                                     name_of(instance, b), i, static_cast<int64_t>(got[b].size()) / bytes, load_f64(dtype, &got[b][static_cast<size_t>(i * bytes)]),
-                                                     load_f64(dtype, &want[b][static_cast<size_t>(i * bytes)])));
+      if (std::memcmp(&got[b][static_cast<size_t>(i * bytes)], &want[b][static_cast<size_t>(i * bytes)],
+                      static_cast<size_t>(bytes)) != 0)
+        throw Error(
+            ErrorKind::internal,
+            fmt::format("plan {} rank {} of {} launch {}: {}[{}] of {} is {}, expected {}", instance.plan().name, rank,
+                        instance.ranks(), launch, name_of(instance, b), i, static_cast<int64_t>(got[b].size()) / bytes,
+                        load_f64(dtype, &got[b][static_cast<size_t>(i * bytes)]),
+                        load_f64(dtype, &want[b][static_cast<size_t>(i * bytes)])));
   }
 }
 
@@ -171,42 +190,48 @@ void add_delays(Communicator& communicator, int rank) {
   auto random = std::make_shared<std::minstd_rand>(static_cast<unsigned>(rank * 7919 + 1));
   communicator.internals().delay_hook = [random](const char*) {
     const unsigned draw = (*random)() % 256;
-    if (draw == 0) std::this_thread::sleep_for(std::chrono::microseconds(20 + (*random)() % 100));
-    else if (draw < 8) std::this_thread::yield();
+    if (draw == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(20 + (*random)() % 100));
+    else if (draw < 8)
+      std::this_thread::yield();
   };
 }
 
 }  // namespace
 
-void run_and_compare(Run run, const plan::Plan& plan, int ranks, const Sizes& sizes, const Expected& expected, const RunOptions& options) {
-  run(ranks, [&](transport::Transport& transport) {
-    const auto kernels = kernel::evaluator_library();
-    Communicator communicator(transport, *kernels);
-    if (options.delays) add_delays(communicator, transport.rank());
-    LoadOptions load;
-    load.params = sizes.params;
-    load.chunk_elements = sizes.chunk_elements;
-    load.verify = false;                  // test_plan verifies all of them
-    const auto loaded = communicator.load(plan, load);
-    std::vector<Symmetric> symmetric;
-    RankBuffers buffers(loaded->instance, sizes, transport.rank(), [&](int64_t bytes, const std::string& name) {
-      symmetric.push_back(communicator.allocate(bytes, name));
-      return static_cast<std::byte*>(symmetric.back().data);
-    });
-    for (int launch = 0; launch < options.launches; ++launch) {
-      buffers.write_inputs(launch);
-      if (options.asynchronous) {
-        Work work = communicator.start(*loaded, buffers.args());
-        while (!work.test()) {
+void run_and_compare(Run run, const plan::Plan& plan, int ranks, const Sizes& sizes, const Expected& expected,
+                     const RunOptions& options) {
+  run(ranks,
+      [&](transport::Transport& transport) {
+        const auto kernels = kernel::evaluator_library();
+        Communicator communicator(transport, *kernels);
+        if (options.delays) add_delays(communicator, transport.rank());
+        LoadOptions load;
+        load.params = sizes.params;
+        load.chunk_elements = sizes.chunk_elements;
+        load.verify = false;  // test_plan verifies all of them
+        const auto loaded = communicator.load(plan, load);
+        std::vector<Symmetric> symmetric;
+        RankBuffers buffers(loaded->instance, sizes, transport.rank(), [&](int64_t bytes, const std::string& name) {
+          symmetric.push_back(communicator.allocate(bytes, name));
+          return static_cast<std::byte*>(symmetric.back().data);
+        });
+        for (int launch = 0; launch < options.launches; ++launch) {
+          buffers.write_inputs(launch);
+          if (options.asynchronous) {
+            Work work = communicator.start(*loaded, buffers.args());
+            while (!work.test()) {
+            }
+          } else {
+            communicator.launch(*loaded, buffers.args());
+          }
+          compare(loaded->instance, transport.rank(), launch, buffers.results(),
+                  expected[static_cast<size_t>(launch)][static_cast<size_t>(transport.rank())]);
+          buffers.check_canaries();
         }
-      } else {
-        communicator.launch(*loaded, buffers.args());
-      }
-      compare(loaded->instance, transport.rank(), launch, buffers.results(), expected[static_cast<size_t>(launch)][static_cast<size_t>(transport.rank())]);
-      buffers.check_canaries();
-    }
-    transport.barrier("all have compared");
-  }, {.timeout_ns = options.timeout_ns});
+        transport.barrier("all have compared");
+      },
+      {.timeout_ns = options.timeout_ns});
 }
 
 void agree(Run run, const plan::Plan& plan, int ranks, const Sizes& sizes, const RunOptions& options) {

@@ -8,7 +8,8 @@ namespace {
 
 std::vector<std::byte> message_of(int64_t bytes, uint64_t number) {
   std::vector<std::byte> message(static_cast<size_t>(bytes));
-  for (int64_t i = 0; i < bytes; ++i) message[static_cast<size_t>(i)] = static_cast<std::byte>(number * 31 + static_cast<uint64_t>(i) * 7);
+  for (int64_t i = 0; i < bytes; ++i)
+    message[static_cast<size_t>(i)] = static_cast<std::byte>(number * 31 + static_cast<uint64_t>(i) * 7);
   return message;
 }
 
@@ -21,15 +22,20 @@ TEST(Link, LowLatencyMessagesComeWholeAtAllSizes) {
       const uint64_t flag = uint64_t{0x12345} << number_bits | 7;
       std::vector<std::byte> got(static_cast<size_t>(bytes) + 8);
       uint64_t foreign = 0;
-      const auto unpack = [&](uint64_t want, int64_t done) { return wide ? unpack_ll128(memory, got.data(), bytes, want, done, foreign) : unpack_ll(memory, got.data(), bytes, want, done, foreign); };
+      const auto unpack = [&](uint64_t want, int64_t done) {
+        return wide ? unpack_ll128(memory, got.data(), bytes, want, done, foreign)
+                    : unpack_ll(memory, got.data(), bytes, want, done, foreign);
+      };
       EXPECT_EQ(unpack(flag, 0), 0);
       EXPECT_EQ(foreign, 0u);
       const auto message = message_of(bytes, 7);
-      if (wide) pack_ll128(memory, message.data(), bytes, flag);
-      else pack_ll(memory, slot_bytes(protocol, 1000), message.data(), bytes, flag, 4);
+      if (wide)
+        pack_ll128(memory, message.data(), bytes, flag);
+      else
+        pack_ll(memory, slot_bytes(protocol, 1000), message.data(), bytes, flag, 4);
       EXPECT_EQ(unpack(flag, 0), wide ? lines_ll128(bytes) : words_ll(bytes));
       EXPECT_EQ(std::memcmp(got.data(), message.data(), static_cast<size_t>(bytes)), 0);
-      EXPECT_EQ(unpack(uint64_t{0x54321} << number_bits | 7, 0), 0);      // the same number, another launch
+      EXPECT_EQ(unpack(uint64_t{0x54321} << number_bits | 7, 0), 0);  // the same number, another launch
       EXPECT_NE(foreign, 0u);
     }
 }
@@ -40,18 +46,21 @@ TEST(Link, ShortNumbersWrapWithoutStaleWords) {
   constexpr uint64_t slots = 4;
   const int64_t bytes_per_slot = slot_bytes(plan::Protocol::ll, payload);
   std::vector<uint64_t> memory(static_cast<size_t>(bytes_per_slot) * slots / 8, 0);
-  const auto slot = [&](uint64_t number) { return reinterpret_cast<std::byte*>(memory.data()) + static_cast<int64_t>((number - 1) % slots) * bytes_per_slot; };
+  const auto slot = [&](uint64_t number) {
+    return reinterpret_cast<std::byte*>(memory.data()) + static_cast<int64_t>((number - 1) % slots) * bytes_per_slot;
+  };
   for (uint64_t number = 1; number <= 200'000; ++number) {
-    const bool large = number % 65536 >= 1 && number % 65536 <= slots;      // one in each slot, again a range later
+    const bool large = number % 65536 >= 1 && number % 65536 <= slots;  // one in each slot, again a range later
     const int64_t bytes = large ? payload : 8;
     const uint64_t flag = uint64_t{1} << number_bits | number;
     const auto message = message_of(bytes, number);
     std::vector<std::byte> got(payload);
     uint64_t foreign = 0;
     ASSERT_EQ(unpack_ll(slot(number), got.data(), payload, flag, 0, foreign), 0) << "before message " << number;
-    if (large) {                          // the receiver looks while only the first half is there
+    if (large) {  // the receiver looks while only the first half is there
       pack_ll(slot(number), bytes_per_slot / 2, message.data(), bytes / 2, flag, 0);
-      ASSERT_EQ(unpack_ll(slot(number), got.data(), payload, flag, 0, foreign), words_ll(payload / 2)) << "half of message " << number;
+      ASSERT_EQ(unpack_ll(slot(number), got.data(), payload, flag, 0, foreign), words_ll(payload / 2))
+          << "half of message " << number;
     }
     pack_ll(slot(number), bytes_per_slot, message.data(), bytes, flag, slots);
     ASSERT_EQ(unpack_ll(slot(number), got.data(), bytes, flag, 0, foreign), words_ll(bytes));
@@ -70,10 +79,10 @@ TEST(Link, AMessageOfALaunchIsTheCreditForEarlierOnes) {
     ASSERT_TRUE(send.has_room(0, 2)) << launch;
     send.enter(launch);
     ++send.sent;
-    ASSERT_FALSE(recv.take(launch, 2)) << launch;      // never more than one that the peer does not know of
+    ASSERT_FALSE(recv.take(launch, 2)) << launch;  // never more than one that the peer does not know of
   }
   EXPECT_EQ(to_peer.load(), 0u);
-  recv.push();                            // before it waits
+  recv.push();  // before it waits
   EXPECT_EQ(to_peer.load(), 100u);
 }
 
@@ -124,8 +133,12 @@ TEST(Link, WiresNarrowAndWide) {
         Sizes sizes;
         sizes.spaces = {flat(131)};
         sizes.chunk_elements = {24};
-        for (const plan::Id& scalar : plan::launch_scalars(plan)) sizes.scalars.push_back(scalar == "step" ? expr::ScalarValue{true, 3, 3} : expr::ScalarValue{false, 0, 0.125});
-        sizes.values["x"] = sizes.values["g"] = [](int rank, int64_t i) { return static_cast<double>((rank * 37 + i * 11) % 97) * 1.37; };
+        for (const plan::Id& scalar : plan::launch_scalars(plan))
+          sizes.scalars.push_back(scalar == "step" ? expr::ScalarValue{true, 3, 3}
+                                                   : expr::ScalarValue{false, 0, 0.125});
+        sizes.values["x"] = sizes.values["g"] = [](int rank, int64_t i) {
+          return static_cast<double>((rank * 37 + i * 11) % 97) * 1.37;
+        };
         SCOPED_TRACE(fmt::format("{} of {} over {}", name, dtype, wire));
         ASSERT_NO_THROW(agree(&transport::run_threads, plan, 3, sizes, {.launches = 2}));
       }

@@ -43,9 +43,11 @@ TEST_P(Thin, AllReduceIsTheSum) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, Thin,
-                         testing::Combine(testing::Values("ring_all_reduce", "pairwise_two_shot_all_reduce", "mesh_one_shot_all_reduce", "two_shot_symmetric", "two_shot_private",
-                                                          "one_shot_private"),
-                                          testing::Values(1, 2, 3, 5), testing::Values(&transport::run_threads, &transport::run_processes)));
+                         testing::Combine(testing::Values("ring_all_reduce", "pairwise_two_shot_all_reduce",
+                                                          "mesh_one_shot_all_reduce", "two_shot_symmetric",
+                                                          "two_shot_private", "one_shot_private"),
+                                          testing::Values(1, 2, 3, 5),
+                                          testing::Values(&transport::run_threads, &transport::run_processes)));
 
 }  // namespace
 }  // namespace weft::runtime::test

@@ -24,7 +24,11 @@ namespace {
 constexpr int64_t second = 1'000'000'000;
 using Body = std::function<void(Transport&)>;
 using Start = std::function<void(int, const Body&, const RankOptions&)>;
-struct Kind { const char* name; Start run; std::function<std::unique_ptr<Job>(int, const std::function<CommandLoop(Transport&)>&, const RankOptions&)> start; };
+struct Kind {
+  const char* name;
+  Start run;
+  std::function<std::unique_ptr<Job>(int, const std::function<CommandLoop(Transport&)>&, const RankOptions&)> start;
+};
 
 void need(bool condition, const char* what) {
   if (!condition) throw Error(ErrorKind::internal, what);
@@ -40,7 +44,8 @@ int open_descriptors() {
 
 bool has_children() { return waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD; }
 
-template <typename F> Error error_of(F&& f) {
+template <typename F>
+Error error_of(F&& f) {
   try {
     f();
   } catch (const Error& error) {
@@ -61,71 +66,94 @@ class Transports : public testing::TestWithParam<Kind> {
 
 TEST_P(Transports, RanksKnowThemselves) {
   for (int n : {1, 2, 3, 5, 8})
-    GetParam().run(n, [n](Transport& t) {
-      need(t.size() == n && t.rank() >= 0 && t.rank() < n && t.mappable(0), "rank and size");
-      need(t.oversubscribed() == (n > allowed_core_count()) || n <= 2, "oversubscribed");
-    }, {});
+    GetParam().run(n,
+                   [n](Transport& t) {
+                     need(t.size() == n && t.rank() >= 0 && t.rank() < n && t.mappable(0), "rank and size");
+                     need(t.oversubscribed() == (n > allowed_core_count()) || n <= 2, "oversubscribed");
+                   },
+                   {});
 }
 
 TEST_P(Transports, ExchangeIsAllGatherOfAnySize) {
   for (int n : {1, 2, 4, 7})
-    GetParam().run(n, [n](Transport& t) {
-      for (int64_t size : {0, 1, 100, 16383, 16384, 16385, 100000}) {
-        const int64_t mine = t.rank() == n - 1 ? size : size / 3;
-        const std::string text(static_cast<size_t>(mine), static_cast<char>('a' + t.rank()));
-        const auto all = t.exchange(text, "sizes");
-        for (int q = 0; q < n; ++q) need(all[static_cast<size_t>(q)] == std::string(static_cast<size_t>(q == n - 1 ? size : size / 3), static_cast<char>('a' + q)), "exchanged text");
-      }
-      for (int i = 0; i < 50; ++i) t.barrier("again");
-    }, {});
+    GetParam().run(
+        n,
+        [n](Transport& t) {
+          for (int64_t size : {0, 1, 100, 16383, 16384, 16385, 100000}) {
+            const int64_t mine = t.rank() == n - 1 ? size : size / 3;
+            const std::string text(static_cast<size_t>(mine), static_cast<char>('a' + t.rank()));
+            const auto all = t.exchange(text, "sizes");
+            for (int q = 0; q < n; ++q)
+              need(all[static_cast<size_t>(q)] ==
+                       std::string(static_cast<size_t>(q == n - 1 ? size : size / 3), static_cast<char>('a' + q)),
+                   "exchanged text");
+          }
+          for (int i = 0; i < 50; ++i) t.barrier("again");
+        },
+        {});
 }
 
 TEST_P(Transports, WindowsAreSharedZeroFilledAndAligned) {
   for (int n : {1, 2, 3, 8})
-    GetParam().run(n, [n](Transport& t) {
-      for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{5000}, int64_t{3} << 20}) {
-        auto w = t.allocate(bytes, "block");
-        need(w->bytes == bytes && static_cast<int>(w->at.size()) == n, "window's size");
-        const uintptr_t align = bytes >= (2 << 20) ? (2 << 20) : 4096;
-        for (auto* at : w->at) need(at && reinterpret_cast<uintptr_t>(at) % align == 0, "alignment");
-        for (int64_t i = 0; i < bytes; i += 999) need(w->at[static_cast<size_t>(t.rank())][i] == std::byte{0}, "zero");
-        t.barrier("looked");
-        for (int64_t i = 0; i < bytes; ++i) w->at[static_cast<size_t>((t.rank() + 1) % n)][i] = static_cast<std::byte>(i * 7 + t.rank());
-        t.barrier("written");
-        for (int64_t i = 0; i < bytes; ++i) need(w->at[static_cast<size_t>(t.rank())][i] == static_cast<std::byte>(i * 7 + (t.rank() + n - 1) % n), "a peer's bytes");
-      }
-    }, {});
+    GetParam().run(
+        n,
+        [n](Transport& t) {
+          for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{5000}, int64_t{3} << 20}) {
+            auto w = t.allocate(bytes, "block");
+            need(w->bytes == bytes && static_cast<int>(w->at.size()) == n, "window's size");
+            const uintptr_t align = bytes >= (2 << 20) ? (2 << 20) : 4096;
+            for (auto* at : w->at) need(at && reinterpret_cast<uintptr_t>(at) % align == 0, "alignment");
+            for (int64_t i = 0; i < bytes; i += 999)
+              need(w->at[static_cast<size_t>(t.rank())][i] == std::byte{0}, "zero");
+            t.barrier("looked");
+            for (int64_t i = 0; i < bytes; ++i)
+              w->at[static_cast<size_t>((t.rank() + 1) % n)][i] = static_cast<std::byte>(i * 7 + t.rank());
+            t.barrier("written");
+            for (int64_t i = 0; i < bytes; ++i)
+              need(w->at[static_cast<size_t>(t.rank())][i] == static_cast<std::byte>(i * 7 + (t.rank() + n - 1) % n),
+                   "a peer's bytes");
+          }
+        },
+        {});
 }
 
 TEST_P(Transports, DisagreeingSizesAreRefusedWithBoth) {
-  const Error e = error_of([&] { GetParam().run(2, [](Transport& t) { t.allocate(t.rank() ? 6000 : 5000, "the thing"); }, {}); });
+  const Error e =
+      error_of([&] { GetParam().run(2, [](Transport& t) { t.allocate(t.rank() ? 6000 : 5000, "the thing"); }, {}); });
   EXPECT_EQ(e.kind(), ErrorKind::agreement);
   EXPECT_NE(std::string(e.what()).find("5000"), std::string::npos) << e.what();
   EXPECT_NE(std::string(e.what()).find("6000"), std::string::npos) << e.what();
 }
 
 TEST_P(Transports, DifferentCallsAreNamed) {
-  const Error e = error_of([&] { GetParam().run(2, [](Transport& t) { t.rank() ? t.barrier("b") : t.barrier("a"); }, {}); });
+  const Error e =
+      error_of([&] { GetParam().run(2, [](Transport& t) { t.rank() ? t.barrier("b") : t.barrier("a"); }, {}); });
   EXPECT_EQ(e.kind(), ErrorKind::agreement);
   EXPECT_NE(std::string(e.what()).find("rank 0 at \"a\", rank 1 at \"b\""), std::string::npos) << e.what();
 }
 
 TEST_P(Transports, TooLittleMemoryIsAskedFirstAndLeavesTheJobAlive) {
-  GetParam().run(2, [](Transport& t) {
-    const Error e = error_of([&] { t.allocate(int64_t{1} << 45, "everything"); });
-    need(e.kind() == ErrorKind::io && std::string(e.what()).find("free") != std::string::npos && !e.remedy().empty(), "asks first");
-    t.barrier("goes on");
-    need(t.allocate(100, "small")->bytes == 100, "allocates again");
-  }, {});
+  GetParam().run(2,
+                 [](Transport& t) {
+                   const Error e = error_of([&] { t.allocate(int64_t{1} << 45, "everything"); });
+                   need(e.kind() == ErrorKind::io && std::string(e.what()).find("free") != std::string::npos &&
+                            !e.remedy().empty(),
+                        "asks first");
+                   t.barrier("goes on");
+                   need(t.allocate(100, "small")->bytes == 100, "allocates again");
+                 },
+                 {});
 }
 
 TEST_P(Transports, ALateRankIsNamed) {
   const int64_t begin = now_ns();
   const Error e = error_of([&] {
-    GetParam().run(3, [](Transport& t) {
-      if (t.rank() != 1) return t.barrier("meet");
-      while (!t.abort_word()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }, {.timeout_ns = second / 3});
+    GetParam().run(3,
+                   [](Transport& t) {
+                     if (t.rank() != 1) return t.barrier("meet");
+                     while (!t.abort_word()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                   },
+                   {.timeout_ns = second / 3});
   });
   EXPECT_EQ(e.kind(), ErrorKind::timeout);
   EXPECT_NE(std::string(e.what()).find("for rank 1 at \"meet\""), std::string::npos) << e.what();
@@ -135,10 +163,12 @@ TEST_P(Transports, ALateRankIsNamed) {
 TEST_P(Transports, TheFirstExceptionEndsAll) {
   const int64_t begin = now_ns();
   const Error e = error_of([&] {
-    GetParam().run(4, [](Transport& t) {
-      if (t.rank() == 2) throw Error(ErrorKind::user, "forty-two");
-      t.barrier("never");
-    }, {});
+    GetParam().run(4,
+                   [](Transport& t) {
+                     if (t.rank() == 2) throw Error(ErrorKind::user, "forty-two");
+                     t.barrier("never");
+                   },
+                   {});
   });
   EXPECT_EQ(e.kind(), ErrorKind::user);
   EXPECT_STREQ(e.what(), "rank 2: forty-two");
@@ -148,11 +178,13 @@ TEST_P(Transports, TheFirstExceptionEndsAll) {
 TEST_P(Transports, OtherRanksSeeWhatTheyWereDoing) {
   auto* seen = static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const Error job = error_of([&] {
-    GetParam().run(2, [seen](Transport& t) {
-      if (t.rank() == 1) return t.raise({ErrorKind::user, 1, "boom"});
-      const Error e = error_of([&] { t.barrier("meet"); });
-      std::snprintf(seen, 4096, "%s: %s", std::string(name(e.kind())).c_str(), e.what());
-    }, {});
+    GetParam().run(2,
+                   [seen](Transport& t) {
+                     if (t.rank() == 1) return t.raise({ErrorKind::user, 1, "boom"});
+                     const Error e = error_of([&] { t.barrier("meet"); });
+                     std::snprintf(seen, 4096, "%s: %s", std::string(name(e.kind())).c_str(), e.what());
+                   },
+                   {});
   });
   EXPECT_STREQ(job.what(), "rank 1: boom");
   EXPECT_STREQ(seen, "peer: rank 1 failed: boom\n    (rank 0 was waiting for rank 1 at \"meet\")");
@@ -160,28 +192,32 @@ TEST_P(Transports, OtherRanksSeeWhatTheyWereDoing) {
 }
 
 TEST_P(Transports, ParkedRanksAreWoken) {
-  GetParam().run(2, [](Transport& t) {
-    auto w = t.allocate(64, "word");
-    auto& word = *reinterpret_cast<std::atomic<uint64_t>*>(w->at[0]);
-    for (uint64_t i = 1; i <= 20; ++i) {
-      if (t.rank() == 0) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        word.store(i);
-        if (t.parked(1).load()) t.wake(1);
-      } else {
-        need(wait_until(t, second, [&] { return word.load() >= i; }) == Waited::ready, "woken");
-      }
-    }
-  }, {});
+  GetParam().run(2,
+                 [](Transport& t) {
+                   auto w = t.allocate(64, "word");
+                   auto& word = *reinterpret_cast<std::atomic<uint64_t>*>(w->at[0]);
+                   for (uint64_t i = 1; i <= 20; ++i) {
+                     if (t.rank() == 0) {
+                       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                       word.store(i);
+                       if (t.parked(1).load()) t.wake(1);
+                     } else {
+                       need(wait_until(t, second, [&] { return word.load() >= i; }) == Waited::ready, "woken");
+                     }
+                   }
+                 },
+                 {});
 }
 
 TEST_P(Transports, JobsAnswerInOrder) {
-  auto job = GetParam().start(3, [](Transport& t) {
-    return [&t, count = 0](Transport&, std::string_view text) mutable {
-      t.barrier("all have the command");
-      return fmt::format("{} {} {}", t.rank(), ++count, text.size());
-    };
-  }, {});
+  auto job = GetParam().start(3,
+                              [](Transport& t) {
+                                return [&t, count = 0](Transport&, std::string_view text) mutable {
+                                  t.barrier("all have the command");
+                                  return fmt::format("{} {} {}", t.rank(), ++count, text.size());
+                                };
+                              },
+                              {});
   for (int i = 1; i <= 3; ++i) {
     const std::string big(static_cast<size_t>(i) * 300000, 'x');
     for (int r = 0; r < 3; ++r) job->send(r, big);
@@ -192,12 +228,14 @@ TEST_P(Transports, JobsAnswerInOrder) {
 }
 
 TEST_P(Transports, AJobsFailureReachesItsParent) {
-  auto job = GetParam().start(2, [](Transport&) {
-    return [](Transport& t, std::string_view) -> std::string {
-      if (t.rank() == 1) throw Error(ErrorKind::plan, "no such plan");
-      return "fine";
-    };
-  }, {});
+  auto job = GetParam().start(2,
+                              [](Transport&) {
+                                return [](Transport& t, std::string_view) -> std::string {
+                                  if (t.rank() == 1) throw Error(ErrorKind::plan, "no such plan");
+                                  return "fine";
+                                };
+                              },
+                              {});
   for (int r = 0; r < 2; ++r) job->send(r, "go");
   const Error e = error_of([&] { job->receive(1, 5 * second); });
   EXPECT_EQ(e.kind(), ErrorKind::plan);
@@ -207,19 +245,26 @@ TEST_P(Transports, AJobsFailureReachesItsParent) {
 
 TEST_P(Transports, AForgottenJobEnds) {
   const int64_t begin = now_ns();
-  { auto job = GetParam().start(3, [](Transport&) { return [](Transport&, std::string_view) { return std::string(); }; }, {}); }
+  {
+    auto job =
+        GetParam().start(3, [](Transport&) { return [](Transport&, std::string_view) { return std::string(); }; }, {});
+  }
   EXPECT_LT(now_ns() - begin, 2 * second);
 }
 
 TEST_P(Transports, ManyJobsLeaveNothing) {
-  for (int i = 0; i < 20; ++i) GetParam().run(2, [](Transport& t) { t.allocate(1 << 16, "a")->at[static_cast<size_t>(t.rank())][0] = std::byte{1}; }, {});
+  for (int i = 0; i < 20; ++i)
+    GetParam().run(
+        2, [](Transport& t) { t.allocate(1 << 16, "a")->at[static_cast<size_t>(t.rank())][0] = std::byte{1}; }, {});
 }
 
 TEST_P(Transports, NoRanksIsAnError) {
   EXPECT_EQ(error_of([&] { GetParam().run(0, [](Transport&) {}, {}); }).kind(), ErrorKind::user);
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, Transports, testing::Values(Kind{"threads", run_threads, start_threads}, Kind{"processes", run_processes, start_processes}),
+INSTANTIATE_TEST_SUITE_P(Both, Transports,
+                         testing::Values(Kind{"threads", run_threads, start_threads},
+                                         Kind{"processes", run_processes, start_processes}),
                          [](const auto& info) { return info.param.name; });
 
 // ---- what only processes can do
@@ -263,10 +308,12 @@ TEST(Processes, ARankThatIgnoresTheAbortIsKilled) {
 TEST(Processes, AStoppedRankIsTimedOutAndKilled) {
   const int64_t begin = now_ns();
   const Error e = error_of([] {
-    run_processes(2, [](Transport& t) {
-      if (t.rank() == 1) raise(SIGSTOP);
-      t.barrier("meet");
-    }, {.timeout_ns = second / 2});
+    run_processes(2,
+                  [](Transport& t) {
+                    if (t.rank() == 1) raise(SIGSTOP);
+                    t.barrier("meet");
+                  },
+                  {.timeout_ns = second / 2});
   });
   EXPECT_EQ(e.kind(), ErrorKind::timeout);
   EXPECT_NE(std::string(e.what()).find("for rank 1"), std::string::npos) << e.what();
@@ -283,7 +330,7 @@ TEST(Processes, PeersNoticeADeathWhileTheParentIsBusy) {
     };
   });
   for (int r = 0; r < 2; ++r) job->send(r, "go");
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));     // nobody reaps meanwhile
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // nobody reaps meanwhile
   const Error e = error_of([&] { job->receive(0, 5 * second); });
   EXPECT_EQ(e.kind(), ErrorKind::peer);
   EXPECT_NE(std::string(e.what()).find("rank 1 (process "), std::string::npos) << e.what();
@@ -291,7 +338,8 @@ TEST(Processes, PeersNoticeADeathWhileTheParentIsBusy) {
 
 // A parent that is killed takes its ranks along: they write their pids into shared memory, we look for them.
 TEST(Processes, RanksEndWithTheirParent) {
-  auto* pids = static_cast<std::atomic<int>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* pids =
+      static_cast<std::atomic<int>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const pid_t parent = fork();
   if (parent == 0) {
     run_processes(3, [pids](Transport& t) {
