@@ -111,7 +111,7 @@ def compiled(source, output, command):
     target = os.path.join(PEERS, output)
     path = os.path.join(ROOT, "bench", "peers", source)
     if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(path):
-        subprocess.run([*command, "-O3", "-march=native", "-std=c++20", path, "-o", target], check=True)
+        subprocess.run([*command, "-O3", "-march=native", "-fno-math-errno", "-std=c++20", path, "-o", target], check=True)
     return target
 
 
