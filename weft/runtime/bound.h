@@ -121,6 +121,7 @@ struct Cursor {
   int slice = 0;
   int64_t chunk = 0;
   bool entered = false, finished = false;
+  int64_t free_since_ns = 0;    // instrumented: when its last step ended
   std::vector<void*> pointers;  // room for the operands of the largest step
 };
 
@@ -135,7 +136,8 @@ struct Launch {
   int stranger = -1;                                // peer whose foreign tag was seen
   int64_t stranger_bytes = -1, expected_bytes = 0;  // and the size of its message, where sizes differ
   int stranger_channel = 0;
-  uint64_t moves = 0;  // grows with every step
+  uint64_t moves = 0;         // grows with every step
+  bool instrumented = false;  // spans are recorded, or a test delays steps
 };
 
 struct BoundState {
@@ -154,7 +156,7 @@ struct BoundState {
   std::string text;  // for disagreements
   std::shared_ptr<std::byte[]> hoisted;
   Storage storage;
-  std::vector<std::shared_ptr<void>> holds;             // scratch that was replaced
+  std::vector<std::shared_ptr<void>> holds;  // symmetric memory in use, scratch that was replaced
   std::function<void(Cursor&, BoundBlock&)> bind_late;  // reads counts, binds the block
 
   ~BoundState();

@@ -6,6 +6,7 @@
 #include "weft/runtime/communicator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "weft/base/text.h"
 #include "weft/runtime/bound.h"
@@ -112,6 +113,9 @@ int Communicator::rank() const { return impl_->transport.rank(); }
 int Communicator::size() const { return impl_->transport.size(); }
 transport::Transport& Communicator::transport() { return impl_->transport; }
 Communicator::Impl& Communicator::internals() { return *impl_; }
+
+void Communicator::record(bool on) { impl_->recording = on; }
+std::vector<Span> Communicator::take_spans() { return std::exchange(impl_->spans, {}); }
 
 Symmetric Communicator::allocate(int64_t bytes, std::string_view what) {
   impl_->check_alive();

@@ -33,6 +33,12 @@ struct LoadOptions {
   bool verify = true;                   // require_verified first (cached verdicts)
 };
 
+// What happened, step by step: begin and end of a step's work, and how long its lane waited before (view/ draws it).
+struct Span {
+  int rank, lane, channel, step, chunk;  // lane as in the plan, step as in the lane's text
+  int64_t begin_ns, end_ns, wait_ns;
+};
+
 class Loaded;  // a plan bound to a communicator
 class Work {   // of one launch
  public:
@@ -64,6 +70,10 @@ class Communicator {
   Work start(Loaded& plan, const plan::LaunchArgs& args);
   void launch(Loaded& plan, const plan::LaunchArgs& args);  // start and wait
 
+  // Records every step from now on (a clock read before and after each); take_spans() hands out what there is.
+  void record(bool on);
+  std::vector<Span> take_spans();
+
   struct Impl;
   Impl& internals();  // of this room and its tests
 
@@ -80,12 +90,6 @@ class Bound {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
-};
-
-// ---- what happened, step by step, when WEFT_TIMELINE asks for it (view/ draws it; same record for simulated runs).
-struct Span {
-  int rank, lane, channel, step, chunk;
-  int64_t begin_ns, end_ns, wait_ns;
 };
 
 }  // namespace weft::runtime

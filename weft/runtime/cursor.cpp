@@ -6,6 +6,7 @@
 #include <emmintrin.h>
 
 #include "weft/runtime/bound.h"
+#include "weft/transport/wait.h"
 
 namespace weft::runtime {
 namespace {
@@ -286,6 +287,25 @@ bool enter_block(Launch& launch, Cursor& cursor) {
   return false;
 }
 
+bool run_step(Launch& launch, Cursor& cursor, const BoundBlock& block, BoundStep& step) {
+  return step.idle || (step.is_fast ? run_fast(launch, cursor, step) : run_general(launch, cursor, block, step));
+}
+
+// The same with a clock around it, and with a test's delays behind it.
+bool run_recorded(Launch& launch, Cursor& cursor, const BoundBlock& block, BoundStep& step) {
+  Communicator::Impl& owner = *launch.owner;
+  const int64_t begin_ns = transport::clock_ns();
+  if (!run_step(launch, cursor, block, step)) return false;
+  const int64_t end_ns = transport::clock_ns();
+  if (owner.recording)
+    owner.spans.push_back({launch.state->loaded->rank(), cursor.loaded->lane, cursor.channel,
+                           step.loaded->text->flat.source_step, static_cast<int>(cursor.chunk), begin_ns, end_ns,
+                           begin_ns - cursor.free_since_ns});
+  if (owner.delay_hook) owner.delay_hook("step");
+  cursor.free_since_ns = transport::clock_ns();
+  return true;
+}
+
 void advance_cursor(Launch& launch, Cursor& cursor) {
   if (__builtin_expect(!cursor.entered, 0)) {
     cursor.entered = true;
@@ -295,10 +315,12 @@ void advance_cursor(Launch& launch, Cursor& cursor) {
     BoundBlock& block = cursor.blocks[cursor.block];
     BoundStep& step = block.steps[cursor.step];
     if (step.await_count && cursor.slice == 0 && !all_hold(launch, block, step, cursor.chunk)) return;
-    if (!step.idle && !(step.is_fast ? run_fast(launch, cursor, step) : run_general(launch, cursor, block, step)))
+    if (__builtin_expect(launch.instrumented, 0)) {
+      if (!run_recorded(launch, cursor, block, step)) return;
+    } else if (!run_step(launch, cursor, block, step)) {
       return;
+    }
     ++launch.moves;
-    if (__builtin_expect(static_cast<bool>(launch.owner->delay_hook), 0)) launch.owner->delay_hook("step");
     if (++cursor.slice < block.slices) continue;
     cursor.slice = 0;
     ++*step.done;

@@ -130,6 +130,8 @@ Launch& begin(BoundState& state, std::span<const expr::ScalarValue> scalars) {
   launch.number = loaded.launches;
   launch.serial = ++loaded.owner.launches;
   launch.stranger = -1, launch.stranger_bytes = -1;
+  launch.instrumented = loaded.owner.recording || loaded.owner.delay_hook;
+  const int64_t now = launch.instrumented ? transport::clock_ns() : 0;
   Agreement& agreement = loaded.owner.agreement;
   if (loaded.instance.ranks() > 1) {
     if (!agreement.described(state.binding)) agreement.describe(state.binding, state.text);
@@ -138,7 +140,8 @@ Launch& begin(BoundState& state, std::span<const expr::ScalarValue> scalars) {
           agreement.begin(channel, state.scalar_hash, state.binding, state.scalars) << number_bits;
   }
   for (Cursor& cursor : state.cursors)
-    cursor.block = cursor.step = 0, cursor.slice = 0, cursor.chunk = 0, cursor.entered = cursor.finished = false;
+    cursor.free_since_ns = now, cursor.block = cursor.step = 0, cursor.slice = 0, cursor.chunk = 0,
+    cursor.entered = cursor.finished = false;
   return launch;
 }
 

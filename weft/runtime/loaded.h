@@ -135,6 +135,9 @@ struct Communicator::Impl {
   uint64_t launches = 0;                              // begun, of all plans
   std::function<void(const char* where)> delay_hook;  // tests: called between steps
 
+  bool recording = false;
+  std::vector<Span> spans;
+
   RingSet& rings(const RingKey& wanted);  // collective
   void check_alive() const;               // throws the failure of a poisoned communicator
   // The window that holds [data, data + bytes), and the offset in it; null: not symmetric memory.

@@ -99,6 +99,7 @@ void Memory::resolve(int buffer) {
 void Memory::find_window(int buffer, const void* data, std::shared_ptr<transport::Window>& window,
                          int64_t& offset) const {
   window = loaded_.owner.find_symmetric(data, offset);
+  if (window) state_.holds.push_back(window);
   if (window) return;
   throw Error(ErrorKind::user,
               fmt::format("buffer {} of plan {} is mapped: peers access it, but its memory is private to rank {}",

@@ -49,5 +49,31 @@ INSTANTIATE_TEST_SUITE_P(Plans, Thin,
                                           testing::Values(1, 2, 3, 5),
                                           testing::Values(&transport::run_threads, &transport::run_processes)));
 
+TEST(Record, EveryStepOnceWithItsTimes) {
+  transport::run_threads(3, [](transport::Transport& t) {
+    const auto kernels = kernel::evaluator_library();
+    Communicator communicator(t, *kernels);
+    const auto loaded = communicator.load(case_plan("ring_all_reduce"), {.chunk_elements = {64}, .verify = false});
+    std::vector<float> x(500, 1), y(500);
+    plan::LaunchArgs args;
+    args.spaces = {flat(500)};
+    args.buffers = {plan::Dense{x.data()}, plan::Dense{y.data()}};
+    communicator.launch(*loaded, args);
+    need(communicator.take_spans().empty(), "nothing is recorded unless asked");
+    communicator.record(true);
+    const int64_t begin = now_ns();
+    communicator.launch(*loaded, args);
+    const int64_t end = now_ns();
+    const std::vector<Span> spans = communicator.take_spans();
+    // feed, red, fin, fwd, last: 2 channels, ceil(84 / 64) chunks of shares of parts of 167, 2 slices
+    need(spans.size() == 5u * 2 * 2 * 2, fmt::format("{} spans", spans.size()));
+    for (const Span& span : spans) {
+      need(span.rank == t.rank() && span.lane == 0 && span.step >= 0 && span.step < 5 && span.chunk < 2, "who");
+      need(begin <= span.begin_ns && span.begin_ns <= span.end_ns && span.end_ns <= end && span.wait_ns >= 0, "when");
+    }
+    need(communicator.take_spans().empty(), "handed out once");
+  });
+}
+
 }  // namespace
 }  // namespace weft::runtime::test
