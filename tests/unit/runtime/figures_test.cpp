@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "tests/unit/runtime/harness.h"
+#include "weft/transport/board.h"
 #include "weft/transport/wait.h"
 
 namespace weft::runtime::test {
@@ -204,6 +205,24 @@ TEST_F(Figures, EightBytes) {
                    ns.best);
       t.barrier("end");
     });
+}
+
+TEST_F(Figures, EightBytesOnMoreRanksThanCores) {
+  transport::run_processes(4, [&](transport::Transport& t) {
+    HandLibrary kernels;
+    Communicator communicator(t, kernels);
+    LoadOptions load;
+    load.verify = false;
+    const plan::Plan plan = plan::parse(mesh("ll128"));
+    alignas(64) float x[2], y[2];
+    Bound bound(communicator, communicator.load(plan, load), args_for(plan, 2, {x, y}));
+    const Measured ns = measure(t, bound, 200, 31, [&](int i) { x[0] = static_cast<float>(i + t.rank()), x[1] = 1; });
+    need(y[0] == 4 * 199 + 6 && y[1] == 4, "the sum");
+    if (t.rank() == 0)
+      fmt::print("8-byte all_reduce, 4 processes on {} cores, ll128: {:.0f} ns a call, best round {:.0f}\n",
+                 transport::allowed_core_count(), ns.median, ns.best);
+    t.barrier("end");
+  });
 }
 
 TEST_F(Figures, MappedEightBytes) {
