@@ -140,9 +140,10 @@ def venv():
         stamp = os.path.join(folder, "have-" + package.split("=")[0])
         if not os.path.exists(stamp):
             extra = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"] if package.startswith("torch") else []
+            extra += ["--no-deps"] if package.startswith("impi") else []      # over shared memory it needs no libfabric
             done = subprocess.run([python, "-m", "pip", "install", "-q", package, *extra], capture_output=True, text=True)
-            with open(stamp, "w") as file:
-                file.write("yes" if done.returncode == 0 else "no")
+            if done.returncode == 0:                                          # one that failed is tried again next time
+                open(stamp, "w").close()
     return folder
 
 
