@@ -94,7 +94,12 @@ double time_calls(runtime::Bound& bound, float* x, const float* y, int rank, int
 void small(const Arguments& arguments) {
   const int64_t calls = std::stoll(arguments.at(0));
   const auto make = [calls](transport::Transport& transport) -> transport::CommandLoop {
-    struct State { std::unique_ptr<kernel::KernelLibrary> kernels; std::unique_ptr<runtime::Communicator> communicator; runtime::Symmetric memory; std::unique_ptr<runtime::Bound> bound; };
+    struct State {
+      std::unique_ptr<kernel::KernelLibrary> kernels;
+      std::unique_ptr<runtime::Communicator> communicator;
+      runtime::Symmetric memory;
+      std::unique_ptr<runtime::Bound> bound;
+    };
     auto my = std::make_shared<State>();
     my->kernels = codegen::generated_library();
     my->communicator = std::make_unique<runtime::Communicator>(transport, *my->kernels);
@@ -136,13 +141,15 @@ void enumerate(const Arguments& arguments) {
     tune::SearchOptions options;
     for (const std::string& name : ir::dims(program)) options.sizes.dims[name] = 1024;
     for (const ir::HeaderDecl& decl : program.header)
-      if (const auto* list = std::get_if<ir::TensorsDecl>(&decl)) options.sizes.tensors[list->name] = {{1 << 20}, {768}}, options.sizes.dims.erase(list->name);
+      if (const auto* list = std::get_if<ir::TensorsDecl>(&decl))
+        options.sizes.tensors[list->name] = {{1 << 20}, {768}}, options.sizes.dims.erase(list->name);
     options.sizes.ranks = options.ranks;
     options.any_order = true;
     options.samples = 0;
     const tune::SearchSpace space = tune::make_trials(program, machine, options);
-    std::fprintf(stderr, "%s: %lld schedules, %lld kept, %lld configurations priced\n", program.name.c_str(), static_cast<long long>(space.schedules),
-                 static_cast<long long>(space.kept), static_cast<long long>(space.configurations));
+    std::fprintf(stderr, "%s: %lld schedules, %lld kept, %lld configurations priced\n", program.name.c_str(),
+                 static_cast<long long>(space.schedules), static_cast<long long>(space.kept),
+                 static_cast<long long>(space.configurations));
   }
   std::printf("%.3f\n", static_cast<double>(now_ns() - begin) * 1e-9);
 }
@@ -180,9 +187,12 @@ void buckets(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace weft::bench;
-  const std::map<std::string, void (*)(const Arguments&)> verbs = {{"serve", serve}, {"small", small}, {"step", step}, {"enumerate", enumerate}, {"codegen", codegen}, {"buckets", buckets}};
+  const std::map<std::string, void (*)(const Arguments&)> verbs = {{"serve", serve},     {"small", small},
+                                                                   {"step", step},       {"enumerate", enumerate},
+                                                                   {"codegen", codegen}, {"buckets", buckets}};
   const auto verb = argc > 1 ? verbs.find(argv[1]) : verbs.end();
-  if (verb == verbs.end()) return std::fprintf(stderr, "weft_bench serve|small|step|enumerate|codegen|buckets ...\n"), 1;
+  if (verb == verbs.end())
+    return std::fprintf(stderr, "weft_bench serve|small|step|enumerate|codegen|buckets ...\n"), 1;
   try {
     verb->second(Arguments(argv + 2, argv + argc));
     return 0;

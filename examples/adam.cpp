@@ -29,16 +29,17 @@ int main() try {
   run(2, [&](Rank& rank) {
     PrepareOptions options;
     options.sizes.dims["N"] = features;
-    options.schedule = "tuned";                                  // what `weft tune` found here, else the most fused one
+    options.schedule = "tuned";  // what `weft tune` found here, else the most fused one
     Executable update = rank.prepare(adam(), options);
     const auto gradient = update.data<float>("g"), weights = update.data<float>("w1");
-    update.write_state("w", std::vector<std::byte>(features * sizeof(float)));      // zeros; stored sliced if the schedule says so
+    update.write_state(
+        "w", std::vector<std::byte>(features * sizeof(float)));  // zeros; stored sliced if the schedule says so
     update.write_state("m", std::vector<std::byte>(features * sizeof(float)));
     update.write_state("v", std::vector<std::byte>(features * sizeof(float)));
     for (int step = 1; step <= 300; step++) {
       double loss = 0;
       for (int64_t i = 0; i < features; i++) {
-        const float x = static_cast<float>((i * 7 + rank.rank()) % 5 + 1) / 5;      // this rank's data
+        const float x = static_cast<float>((i * 7 + rank.rank()) % 5 + 1) / 5;  // this rank's data
         const float error = (step == 1 ? 0 : weights[i]) * x - 3 * x;
         gradient[i] = error * x;
         loss += 0.5 * error * error / features;

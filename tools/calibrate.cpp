@@ -1,26 +1,36 @@
 // weft calibrate: a few seconds of measuring; the machine file that predictions stand on.
+#include "weft/api/calibrate.h"
+
 #include <cstdio>
 
 #include "tools/verbs.h"
-#include "weft/api/calibrate.h"
 #include "weft/base/file.h"
 
 namespace weft::tools {
 namespace {
 
-struct Options { int ranks = 2; bool threads = false; std::string out; };
+struct Options {
+  int ranks = 2;
+  bool threads = false;
+  std::string out;
+};
 
 }  // namespace
 
 Verb add_calibrate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("calibrate", "measure this machine for the cost model (seconds)");
-  verb->footer("  weft calibrate --ranks 4\n\nThe file is kept per machine and number of ranks in the cache directory; `weft tune` calibrates by itself when\nthere is none. WEFT_MACHINE names another file to use.");
-  verb->add_option("-r,--ranks", options->ranks, "ranks at work at once")->check(CLI::Range(1, 64))->capture_default_str();
+  verb->footer(
+      "  weft calibrate --ranks 4\n\nThe file is kept per machine and number of ranks in the cache directory; `weft "
+      "tune` calibrates by itself when\nthere is none. WEFT_MACHINE names another file to use.");
+  verb->add_option("-r,--ranks", options->ranks, "ranks at work at once")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   verb->add_flag("--threads", options->threads, "threads instead of processes");
   verb->add_option("-o,--output", options->out, "write here instead of the cache directory");
   return [options] {
-    const std::filesystem::path path = options->out.empty() ? topo::calibration_path(options->ranks) : std::filesystem::path(options->out);
+    const std::filesystem::path path =
+        options->out.empty() ? topo::calibration_path(options->ranks) : std::filesystem::path(options->out);
     const topo::Machine machine = api::calibrate(options->ranks, options->threads, progress_line);
     end_progress();
     topo::write_machine(std::filesystem::absolute(path), machine);

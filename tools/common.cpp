@@ -16,7 +16,8 @@ bool shown = false;
 std::pair<std::string, std::string> key_value(const std::string& text, const char* option) {
   const size_t at = text.find('=');
   if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    throw Error(ErrorKind::user, fmt::format("{} {}: want NAME=VALUE", option, text), fmt::format("for example {} N=16Mi", option));
+    throw Error(ErrorKind::user, fmt::format("{} {}: want NAME=VALUE", option, text),
+                fmt::format("for example {} N=16Mi", option));
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
@@ -24,14 +25,16 @@ std::pair<std::string, std::string> key_value(const std::string& text, const cha
 std::filesystem::path model_file(const std::string& program_file, const std::string& model) {
   const std::string name = model + ".shapes";
   const std::filesystem::path beside = std::filesystem::path(program_file).parent_path() / "shapes";
-  for (const std::filesystem::path& folder : {beside, std::filesystem::path("examples/shapes"), std::filesystem::path(WEFT_DATA_DIR) / "shapes"})
+  for (const std::filesystem::path& folder :
+       {beside, std::filesystem::path("examples/shapes"), std::filesystem::path(WEFT_DATA_DIR) / "shapes"})
     if (std::filesystem::exists(folder / name)) return folder / name;
   std::vector<std::string> known;
   if (std::filesystem::is_directory(beside))
     for (const auto& entry : std::filesystem::directory_iterator(beside))
       if (entry.path().extension() == ".shapes") known.push_back(entry.path().stem().string());
   throw Error(ErrorKind::user, fmt::format("no shapes of a model named {}", model),
-              known.empty() ? "give a file with --shapes" : "models here: " + join(known, ", ") + "; or give a file with --shapes");
+              known.empty() ? "give a file with --shapes"
+                            : "models here: " + join(known, ", ") + "; or give a file with --shapes");
 }
 
 std::vector<std::string> tensors_of(const ir::Program& program) {
@@ -44,7 +47,8 @@ std::vector<std::string> tensors_of(const ir::Program& program) {
 void take_shapes(const std::filesystem::path& file, const ir::Program& program, ir::Sizes& sizes) {
   const std::vector<std::string> lists = tensors_of(program);
   if (lists.empty())
-    throw Error(ErrorKind::user, fmt::format("{} has no `tensors` line, so a model's shapes do not fit", program.name), "give sizes with --size NAME=VALUE");
+    throw Error(ErrorKind::user, fmt::format("{} has no `tensors` line, so a model's shapes do not fit", program.name),
+                "give sizes with --size NAME=VALUE");
   for (const auto& tensor : ir::read_shapes(file.string())) sizes.tensors[lists.front()].push_back(tensor.shape);
 }
 
@@ -53,10 +57,13 @@ void take_shapes(const std::filesystem::path& file, const ir::Program& program, 
 void add_program_options(CLI::App& verb, ProgramOptions& options) {
   verb.add_option("file", options.file, "a program (.weft)")->required();
   verb.add_option("-r,--ranks", options.ranks, "ranks")->check(CLI::Range(1, 1024))->capture_default_str();
-  verb.add_option("--size", options.sizes, "a size: NAME=VALUE, with Ki, Mi, Gi; for `tensors P`, one tensor of so many elements");
-  verb.add_option("--scalar", options.scalars, "a launch scalar: NAME=VALUE (default: floats 0.001, integers the launch's number)");
+  verb.add_option("--size", options.sizes,
+                  "a size: NAME=VALUE, with Ki, Mi, Gi; for `tensors P`, one tensor of so many elements");
+  verb.add_option("--scalar", options.scalars,
+                  "a launch scalar: NAME=VALUE (default: floats 0.001, integers the launch's number)");
   verb.add_option("--model", options.model, "shapes of a model for `tensors P`: bert-base, bert-large");
-  verb.add_option("--shapes", options.shapes, "a shapes file for `tensors P`: one tensor a line, NAME EXTENT EXTENT ...");
+  verb.add_option("--shapes", options.shapes,
+                  "a shapes file for `tensors P`: one tensor a line, NAME EXTENT EXTENT ...");
   verb.add_flag("--threads", options.threads, "ranks are threads of one process (else processes)");
   verb.add_flag("--json", options.json, "print JSON instead of tables");
 }
@@ -73,7 +80,8 @@ ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
     const auto [name, value] = key_value(text, "--size");
     const int64_t count = parse_count(value);
     if (count < 0) throw Error(ErrorKind::user, fmt::format("--size {}: a size is 0 or more", text));
-    if (sizes.dims.count(name) || sizes.tensors.count(name)) throw Error(ErrorKind::user, fmt::format("size {} is given twice", name), "give it once");
+    if (sizes.dims.count(name) || sizes.tensors.count(name))
+      throw Error(ErrorKind::user, fmt::format("size {} is given twice", name), "give it once");
     if (std::find(lists.begin(), lists.end(), name) != lists.end())
       sizes.tensors[name] = {{count}};
     else
@@ -82,7 +90,8 @@ ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
   const std::vector<std::string> declared = ir::dims(program);
   for (const auto& [name, value] : sizes.dims)
     if (std::find(declared.begin(), declared.end(), name) == declared.end())
-      throw Error(ErrorKind::user, fmt::format("{} has no size named {}", program.name, name), "its sizes are " + join(declared, ", "));
+      throw Error(ErrorKind::user, fmt::format("{} has no size named {}", program.name, name),
+                  "its sizes are " + join(declared, ", "));
   std::vector<std::string> missing;
   for (const std::string& name : declared)
     if (!sizes.dims.count(name) && !sizes.tensors.count(name)) missing.push_back(name);
@@ -99,7 +108,9 @@ std::map<std::string, double> scalars_of(const ir::Program& program, const Progr
   std::map<std::string, double> out;
   for (const std::string& text : options.scalars) {
     const auto [name, value] = key_value(text, "--scalar");
-    if (!known.count(name)) throw Error(ErrorKind::user, fmt::format("{} has no scalar named {}", program.name, name), "see its `scalar` lines");
+    if (!known.count(name))
+      throw Error(ErrorKind::user, fmt::format("{} has no scalar named {}", program.name, name),
+                  "see its `scalar` lines");
     char* end = nullptr;
     out[name] = std::strtod(value.c_str(), &end);
     if (!*end && is_integer(known[name]) && out[name] != std::floor(out[name]))

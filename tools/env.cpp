@@ -1,9 +1,10 @@
 // weft env: every environment variable, its meaning and the value in force.
+#include "weft/base/env.h"
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "tools/verbs.h"
-#include "weft/base/env.h"
 
 namespace weft::tools {
 
@@ -17,9 +18,13 @@ Verb add_env(CLI::App& app) {
     for (const EnvVariable& variable : env_variables()) {
       const std::string name(variable.name), value = env(variable.name);
       if (*json)
-        out.push_back({{"name", name}, {"value", value}, {"default", std::string(variable.fallback)}, {"meaning", std::string(variable.meaning)}});
+        out.push_back({{"name", name},
+                       {"value", value},
+                       {"default", std::string(variable.fallback)},
+                       {"meaning", std::string(variable.meaning)}});
       else
-        std::printf("%-20s %-12s %s\n", name.c_str(), value.empty() ? "-" : value.c_str(), std::string(variable.meaning).c_str());
+        std::printf("%-20s %-12s %s\n", name.c_str(), value.empty() ? "-" : value.c_str(),
+                    std::string(variable.meaning).c_str());
     }
     if (*json) std::printf("%s\n", out.dump(2).c_str());
   };

@@ -9,7 +9,11 @@
 namespace weft::tools {
 namespace {
 
-struct Options { ProgramOptions program; int limit = 40; bool any_order = false, private_buffers = false; };
+struct Options {
+  ProgramOptions program;
+  int limit = 40;
+  bool any_order = false, private_buffers = false;
+};
 
 void explain_verb(const Options& options) {
   const ir::Program program = read_program(options.program.file);
@@ -25,14 +29,25 @@ void explain_verb(const Options& options) {
   const tune::SearchSpace space = tune::make_trials(program, machine, search);
   nlohmann::json out = nlohmann::json::array();
   if (!options.program.json)
-    std::printf("%-10s %10s %8s %8s %9s %6s %-10s %s\n", "name", "predicted", "read", "written", "exchanged", "passes", "bound", "schedule   (bytes an element)");
+    std::printf("%-10s %10s %8s %8s %9s %6s %-10s %s\n", "name", "predicted", "read", "written", "exchanged", "passes",
+                "bound", "schedule   (bytes an element)");
   for (const tune::Trial& trial : space.trials) {
     const tune::Prediction& p = trial.prediction;
     if (options.program.json)
-      out.push_back({{"name", trial.schedule.name}, {"schedule", trial.label}, {"predicted_ns", p.total_ns}, {"memory_ns", p.memory_ns}, {"compute_ns", p.compute_ns},
-                     {"latency_ns", p.latency_ns}, {"read_bytes", p.read_bytes}, {"written_bytes", p.written_bytes}, {"exchanged_bytes", p.sent_bytes}, {"passes", p.passes}, {"bound", p.bound}});
+      out.push_back({{"name", trial.schedule.name},
+                     {"schedule", trial.label},
+                     {"predicted_ns", p.total_ns},
+                     {"memory_ns", p.memory_ns},
+                     {"compute_ns", p.compute_ns},
+                     {"latency_ns", p.latency_ns},
+                     {"read_bytes", p.read_bytes},
+                     {"written_bytes", p.written_bytes},
+                     {"exchanged_bytes", p.sent_bytes},
+                     {"passes", p.passes},
+                     {"bound", p.bound}});
     else
-      std::printf("%-10s %10s %8.1f %8.1f %9.1f %6lld %-10s %s\n", trial.schedule.name.c_str(), human_ns(p.total_ns).c_str(), p.read_bytes, p.written_bytes, p.sent_bytes,
+      std::printf("%-10s %10s %8.1f %8.1f %9.1f %6lld %-10s %s\n", trial.schedule.name.c_str(),
+                  human_ns(p.total_ns).c_str(), p.read_bytes, p.written_bytes, p.sent_bytes,
                   static_cast<long long>(p.passes), p.bound.c_str(), trial.label.c_str());
   }
   if (options.program.json) std::printf("%s\n", out.dump(2).c_str());

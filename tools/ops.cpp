@@ -1,9 +1,10 @@
 // weft ops: what a program may say: operations, definitions, functions.
+#include "weft/ir/ops.h"
+
 #include <cstdio>
 
 #include "tools/verbs.h"
 #include "weft/expr/functions.h"
-#include "weft/ir/ops.h"
 
 namespace weft::tools {
 namespace {
@@ -19,7 +20,8 @@ void ops_verb() {
   for (const ir::Definition& definition : ir::definitions()) line(definition.signature, definition.meaning);
   std::printf("functions in expressions, with the bound of their error in units of the last place:\n");
   for (const expr::Function& function : expr::functions())
-    line(function.name, fmt::format("{} argument{}, f32 {} ulp, f64 {} ulp", function.arity, function.arity == 1 ? "" : "s", function.ulp_f32, function.ulp_f64));
+    line(function.name, fmt::format("{} argument{}, f32 {} ulp, f64 {} ulp", function.arity,
+                                    function.arity == 1 ? "" : "s", function.ulp_f32, function.ulp_f64));
 }
 
 }  // namespace

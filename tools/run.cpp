@@ -10,7 +10,13 @@
 namespace weft::tools {
 namespace {
 
-struct Options { ProgramOptions program; std::string schedule = "tuned"; int rounds = 5; bool private_buffers = false; int64_t check_elements = 1 << 20; };
+struct Options {
+  ProgramOptions program;
+  std::string schedule = "tuned";
+  int rounds = 5;
+  bool private_buffers = false;
+  int64_t check_elements = 1 << 20;
+};
 
 void run_verb(const Options& options) {
   api::TuneRequest request;
@@ -26,19 +32,30 @@ void run_verb(const Options& options) {
   std::vector<tune::Trial> trials{tune::make_trial(request.program, schedule, topo::detect(), request.search)};
   progress_line("checking");
   const double tolerance = api::tolerance_of(request.program);
-  api::check_trials(trials, request.program, api::scaled(request.program, request.sizes, options.check_elements), request.threads, request.scalars, tolerance);
-  if (trials[0].check.rfind("WRONG", 0) == 0) fail(ErrorKind::internal, "schedule {} of {}: {}", schedule.name, request.program.name, trials[0].check);
+  api::check_trials(trials, request.program, api::scaled(request.program, request.sizes, options.check_elements),
+                    request.threads, request.scalars, tolerance);
+  if (trials[0].check.rfind("WRONG", 0) == 0)
+    fail(ErrorKind::internal, "schedule {} of {}: {}", schedule.name, request.program.name, trials[0].check);
   progress_line("running");
   api::measure_trials(trials, request);
   end_progress();
   const tune::Trial& trial = trials[0];
   if (options.program.json) {
-    std::printf("%s\n", nlohmann::json{{"program", request.program.name}, {"schedule", trial.label}, {"ranks", request.sizes.ranks}, {"median_ns", trial.median_ns()},
-                                       {"spread", trial.spread()}, {"check", trial.check}, {"tolerance", tolerance}}.dump(2).c_str());
+    std::printf("%s\n", nlohmann::json{{"program", request.program.name},
+                                       {"schedule", trial.label},
+                                       {"ranks", request.sizes.ranks},
+                                       {"median_ns", trial.median_ns()},
+                                       {"spread", trial.spread()},
+                                       {"check", trial.check},
+                                       {"tolerance", tolerance}}
+                            .dump(2)
+                            .c_str());
     return;
   }
-  std::printf("%s, schedule %s, %d ranks: %s a launch (spread %.1f %%, %zu rounds), largest error %s (tolerance %.0e)\n", request.program.name.c_str(),
-              trial.label.c_str(), request.sizes.ranks, human_ns(trial.median_ns()).c_str(), 100 * trial.spread(), trial.rounds_ns.size(), trial.check.c_str(), tolerance);
+  std::printf(
+      "%s, schedule %s, %d ranks: %s a launch (spread %.1f %%, %zu rounds), largest error %s (tolerance %.0e)\n",
+      request.program.name.c_str(), trial.label.c_str(), request.sizes.ranks, human_ns(trial.median_ns()).c_str(),
+      100 * trial.spread(), trial.rounds_ns.size(), trial.check.c_str(), tolerance);
 }
 
 }  // namespace
@@ -48,7 +65,9 @@ Verb add_run(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("run", "run one schedule of a program, check and time it");
   verb->footer("  weft run examples/adam.weft --size P=16Mi --schedule fused --ranks 4");
   add_program_options(*verb, options->program);
-  verb->add_option("--schedule", options->schedule, "tuned, plain, fused, a schedule file, or a name from `weft explain`")->capture_default_str();
+  verb->add_option("--schedule", options->schedule,
+                   "tuned, plain, fused, a schedule file, or a name from `weft explain`")
+      ->capture_default_str();
   verb->add_option("--rounds", options->rounds, "timed launches")->check(CLI::Range(1, 100000))->capture_default_str();
   verb->add_flag("--private", options->private_buffers, "buffers that peers cannot map: algorithms over links");
   return [options] { run_verb(*options); };

@@ -36,15 +36,26 @@ nlohmann::json to_json(const api::TuneReport& report, const Options& options, co
   out["ranks"] = options.program.ranks;
   out["memory_bytes"] = report.memory_bytes;
   out["peak_bytes"] = peak_bytes(options.program.ranks);
-  out["schedules"] = {{"enumerated", report.space.schedules}, {"kept", report.space.kept}, {"configurations", report.space.configurations}};
+  out["schedules"] = {{"enumerated", report.space.schedules},
+                      {"kept", report.space.kept},
+                      {"configurations", report.space.configurations}};
   out["check"] = {{"elements", report.check_elements}, {"tolerance", report.tolerance}};
   for (const tune::Trial& trial : report.space.trials)
-    out["trials"].push_back({{"schedule", trial.label}, {"text", schedule::print(trial.schedule)}, {"plain", trial.plain}, {"sampled", trial.dropped},
-                             {"predicted_ns", trial.prediction.total_ns}, {"median_ns", trial.median_ns()}, {"spread", trial.spread()},
-                             {"speedup", trial.rounds_ns.empty() ? 0 : plain_ns / trial.median_ns()}, {"rounds", trial.rounds_ns.size()},
-                             {"check", trial.check}, {"read_bytes", trial.prediction.read_bytes},
-                             {"written_bytes", trial.prediction.written_bytes}, {"exchanged_bytes", trial.prediction.sent_bytes},
-                             {"passes", trial.prediction.passes}, {"bound", trial.prediction.bound}});
+    out["trials"].push_back({{"schedule", trial.label},
+                             {"text", schedule::print(trial.schedule)},
+                             {"plain", trial.plain},
+                             {"sampled", trial.dropped},
+                             {"predicted_ns", trial.prediction.total_ns},
+                             {"median_ns", trial.median_ns()},
+                             {"spread", trial.spread()},
+                             {"speedup", trial.rounds_ns.empty() ? 0 : plain_ns / trial.median_ns()},
+                             {"rounds", trial.rounds_ns.size()},
+                             {"check", trial.check},
+                             {"read_bytes", trial.prediction.read_bytes},
+                             {"written_bytes", trial.prediction.written_bytes},
+                             {"exchanged_bytes", trial.prediction.sent_bytes},
+                             {"passes", trial.prediction.passes},
+                             {"bound", trial.prediction.bound}});
   out["why"] = report.explanation;
   out["model"] = {{"rank_correlation", report.model.rank_correlation}, {"regret", report.model.regret}};
   return out;
@@ -68,9 +79,12 @@ void print_table(const api::TuneReport& report) {
   for (const tune::Trial& trial : report.space.trials) {
     const std::vector<std::string> lines = wrapped(trial.label, 58);
     const bool timed = !trial.rounds_ns.empty();
-    std::printf("%-58s %10s %10s %6.1f%% %7.2fx  %s\n", lines[0].c_str(), human_ns(trial.prediction.total_ns).c_str(),
-                timed ? human_ns(trial.median_ns()).c_str() : "-", 100 * trial.spread(), timed ? plain_ns / trial.median_ns() : 0.0,
-                ((trial.check.empty() ? "not checked" : trial.check) + (trial.dropped ? " (sampled: pruned by dominance)" : "")).c_str());
+    std::printf(
+        "%-58s %10s %10s %6.1f%% %7.2fx  %s\n", lines[0].c_str(), human_ns(trial.prediction.total_ns).c_str(),
+        timed ? human_ns(trial.median_ns()).c_str() : "-", 100 * trial.spread(),
+        timed ? plain_ns / trial.median_ns() : 0.0,
+        ((trial.check.empty() ? "not checked" : trial.check) + (trial.dropped ? " (sampled: pruned by dominance)" : ""))
+            .c_str());
     for (size_t i = 1; i < lines.size(); i++) std::printf("%s\n", lines[i].c_str());
   }
 }
@@ -79,17 +93,23 @@ void print_rest(const api::TuneReport& report, const Options& options, const std
   std::printf("\n");
   for (const std::string& line : report.explanation) std::printf("%s\n", line.c_str());
   if (report.check_elements)
-    std::printf("check: \"bits\" = equal to the plain schedule bit for bit at this size; the number is the largest error against the\n"
-                "reference evaluator on the same tensors scaled to %s elements (tolerance %.0e of the value's scale)\n",
-                fmt::format("{}", report.check_elements).c_str(), report.tolerance);
-  std::printf("model: rank correlation %.2f of predicted and measured, regret %.1f %%; %lld of %lld schedules kept, %lld configurations priced, %zu measured\n",
-              report.model.rank_correlation, 100 * report.model.regret, static_cast<long long>(report.space.kept),
-              static_cast<long long>(report.space.schedules), static_cast<long long>(report.space.configurations), report.space.trials.size());
-  std::printf("memory: %s for %d ranks; the winner is in %s\n", human_bytes(static_cast<double>(report.memory_bytes)).c_str(), options.program.ranks,
-              tuning.c_str());
+    std::printf(
+        "check: \"bits\" = equal to the plain schedule bit for bit at this size; the number is the largest error "
+        "against the\n"
+        "reference evaluator on the same tensors scaled to %s elements (tolerance %.0e of the value's scale)\n",
+        fmt::format("{}", report.check_elements).c_str(), report.tolerance);
+  std::printf(
+      "model: rank correlation %.2f of predicted and measured, regret %.1f %%; %lld of %lld schedules kept, %lld "
+      "configurations priced, %zu measured\n",
+      report.model.rank_correlation, 100 * report.model.regret, static_cast<long long>(report.space.kept),
+      static_cast<long long>(report.space.schedules), static_cast<long long>(report.space.configurations),
+      report.space.trials.size());
+  std::printf("memory: %s for %d ranks; the winner is in %s\n",
+              human_bytes(static_cast<double>(report.memory_bytes)).c_str(), options.program.ranks, tuning.c_str());
 }
 
-void store_winner(const api::TuneReport& report, const ir::Program& program, const ir::Sizes& sizes, const std::filesystem::path& path) {
+void store_winner(const api::TuneReport& report, const ir::Program& program, const ir::Sizes& sizes,
+                  const std::filesystem::path& path) {
   const tune::Trial& best = tune::best(report.space.trials);
   schedule::Schedule schedule = best.schedule;
   schedule.name = "tuned";
@@ -106,8 +126,9 @@ void tune_verb(const Options& options) {
   request.threads = options.program.threads;
   request.pin = !options.no_pin;
   request.progress = progress_line;
-  const std::filesystem::path tuning = options.tuning.empty() ? tune::default_tuning_path() : std::filesystem::path(options.tuning);
-  tune::require_writable_tuning(tuning);                  // a bad file is found before the work, not after it
+  const std::filesystem::path tuning =
+      options.tuning.empty() ? tune::default_tuning_path() : std::filesystem::path(options.tuning);
+  tune::require_writable_tuning(tuning);  // a bad file is found before the work, not after it
   request.machine = api::machine_for(options.program.ranks, options.program.threads, progress_line);
   request.search.limit = options.limit;
   request.search.any_order = options.any_order;
@@ -126,7 +147,8 @@ void tune_verb(const Options& options) {
   std::fflush(stdout);
   store_winner(report, request.program, request.sizes, tuning);
   for (const tune::Trial& trial : report.space.trials)
-    if (trial.check.rfind("WRONG", 0) == 0) fail(ErrorKind::internal, "schedule {} gives wrong results: {}", trial.label, trial.check);
+    if (trial.check.rfind("WRONG", 0) == 0)
+      fail(ErrorKind::internal, "schedule {} gives wrong results: {}", trial.label, trial.check);
 }
 
 }  // namespace
@@ -134,13 +156,19 @@ void tune_verb(const Options& options) {
 Verb add_tune(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("tune", "find the fastest schedule of a program on this machine");
-  verb->footer("The table lists schedules best first: predicted and measured time of one launch (slowest rank, median over\n"
-               "rounds), spread (interquartile range over median), speed-up over the plain schedule, and the check.\n\n"
-               "  weft tune examples/adam.weft --model bert-base --ranks 2\n  weft tune examples/adam.weft --size P=16Mi --any-order --json");
+  verb->footer(
+      "The table lists schedules best first: predicted and measured time of one launch (slowest rank, median over\n"
+      "rounds), spread (interquartile range over median), speed-up over the plain schedule, and the check.\n\n"
+      "  weft tune examples/adam.weft --model bert-base --ranks 2\n  weft tune examples/adam.weft --size P=16Mi "
+      "--any-order --json");
   add_program_options(*verb, options->program);
-  verb->add_option("--limit", options->limit, "schedules to measure, best predicted first")->check(CLI::Range(1, 200))->capture_default_str();
+  verb->add_option("--limit", options->limit, "schedules to measure, best predicted first")
+      ->check(CLI::Range(1, 200))
+      ->capture_default_str();
   verb->add_option("--rounds", options->rounds, "most rounds")->check(CLI::Range(1, 1000))->capture_default_str();
-  verb->add_option("--seconds", options->seconds, "stop measuring after so long")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--seconds", options->seconds, "stop measuring after so long")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   verb->add_flag("--any-order", options->any_order, "also algorithms that do not add in rank order (ring)");
   verb->add_flag("--keep-state", options->keep_state, "states stay replicated (no 1/n memory)");
   verb->add_flag("--no-check", options->no_check, "skip the checks");

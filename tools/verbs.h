@@ -14,7 +14,7 @@
 
 namespace weft::tools {
 
-using Verb = std::function<void()>;      // throws weft::Error
+using Verb = std::function<void()>;  // throws weft::Error
 
 Verb add_tune(CLI::App& app);
 Verb add_run(CLI::App& app);
@@ -29,9 +29,9 @@ Verb add_ops(CLI::App& app);
 struct ProgramOptions {
   std::string file;
   int ranks = 2;
-  std::vector<std::string> sizes;        // P=16Mi, N=1024
-  std::vector<std::string> scalars;      // lr=0.001
-  std::string model, shapes;             // bert-base | a shapes file
+  std::vector<std::string> sizes;    // P=16Mi, N=1024
+  std::vector<std::string> scalars;  // lr=0.001
+  std::string model, shapes;         // bert-base | a shapes file
   bool threads = false, json = false;
 };
 void add_program_options(CLI::App& verb, ProgramOptions& options);

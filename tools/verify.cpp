@@ -1,15 +1,22 @@
 // weft verify: rules V1 to V16 on a plan, all findings.
+#include "weft/plan/verify.h"
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "tools/verbs.h"
 #include "weft/base/file.h"
-#include "weft/plan/verify.h"
 
 namespace weft::tools {
 namespace {
 
-struct Options { std::string file; std::vector<int> ranks; std::vector<std::string> params; bool json = false; int most = 20; };
+struct Options {
+  std::string file;
+  std::vector<int> ranks;
+  std::vector<std::string> params;
+  bool json = false;
+  int most = 20;
+};
 
 void verify_verb(const Options& options) {
   const plan::Plan plan = plan::parse(read_file(options.file));
@@ -25,15 +32,25 @@ void verify_verb(const Options& options) {
   std::vector<std::string> ranks;
   for (const int n : verdict.ranks) ranks.push_back(std::to_string(n));
   if (options.json) {
-    nlohmann::json out = {{"plan", plan.name}, {"ok", verdict.ok()}, {"ranks", verdict.ranks}, {"steps", verdict.steps}, {"findings", nlohmann::json::array()}};
+    nlohmann::json out = {{"plan", plan.name},
+                          {"ok", verdict.ok()},
+                          {"ranks", verdict.ranks},
+                          {"steps", verdict.steps},
+                          {"findings", nlohmann::json::array()}};
     for (const plan::Finding& f : verdict.findings)
-      out["findings"].push_back({{"rule", f.rule}, {"rank", f.rank}, {"lane", f.lane}, {"channel", f.channel}, {"step", f.step}, {"cell", f.cell}, {"message", f.message}});
+      out["findings"].push_back({{"rule", f.rule},
+                                 {"rank", f.rank},
+                                 {"lane", f.lane},
+                                 {"channel", f.channel},
+                                 {"step", f.step},
+                                 {"cell", f.cell},
+                                 {"message", f.message}});
     std::printf("%s\n", out.dump(2).c_str());
   } else {
     for (const plan::Finding& finding : verdict.findings) std::printf("%s\n", plan::print(finding).c_str());
     if (verdict.ok())
-      std::printf("%s: rules V1 to V16 hold on %s ranks (%lld steps, three launches); they hold for every size\n", plan.name.c_str(), join(ranks, ", ").c_str(),
-                  static_cast<long long>(verdict.steps));
+      std::printf("%s: rules V1 to V16 hold on %s ranks (%lld steps, three launches); they hold for every size\n",
+                  plan.name.c_str(), join(ranks, ", ").c_str(), static_cast<long long>(verdict.steps));
   }
   if (!verdict.ok()) fail(ErrorKind::plan, "{} breaks {} rule(s)", plan.name, verdict.findings.size());
 }
@@ -43,7 +60,8 @@ void verify_verb(const Options& options) {
 Verb add_verify(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("verify", "check a plan against rules V1 to V16 (docs/plan.md)");
-  verb->footer("  weft verify tests/cases/plan/ring_all_reduce.plan\n  weft verify my.plan --ranks 2 5 --param k=4 --json");
+  verb->footer(
+      "  weft verify tests/cases/plan/ring_all_reduce.plan\n  weft verify my.plan --ranks 2 5 --param k=4 --json");
   verb->add_option("file", options->file, "a plan")->required();
   verb->add_option("-r,--ranks", options->ranks, "numbers of ranks (default: those of 1..9 that the plan admits)");
   verb->add_option("--param", options->params, "a parameter: NAME=VALUE");

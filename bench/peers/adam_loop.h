@@ -5,14 +5,22 @@
 #include <cmath>
 #include <cstdint>
 
-struct AdamStep { float lr, b1, b2, eps, c1, c2, scale; };
+struct AdamStep {
+  float lr, b1, b2, eps, c1, c2, scale;
+};
 
 inline AdamStep adam_step(double lr, int64_t step, double scale) {
-  return {static_cast<float>(lr), 0.9f, 0.999f, 1e-8f, static_cast<float>(1 - std::pow(0.9, static_cast<double>(step))),
-          static_cast<float>(1 - std::pow(0.999, static_cast<double>(step))), static_cast<float>(scale)};
+  return {static_cast<float>(lr),
+          0.9f,
+          0.999f,
+          1e-8f,
+          static_cast<float>(1 - std::pow(0.9, static_cast<double>(step))),
+          static_cast<float>(1 - std::pow(0.999, static_cast<double>(step))),
+          static_cast<float>(scale)};
 }
 
-inline void adam_update(const AdamStep& s, int64_t count, const float* __restrict g, float* __restrict m, float* __restrict v, float* __restrict w) {
+inline void adam_update(const AdamStep& s, int64_t count, const float* __restrict g, float* __restrict m,
+                        float* __restrict v, float* __restrict w) {
   for (int64_t i = 0; i < count; i++) {
     const float a = g[i] * s.scale;
     const float m1 = s.b1 * m[i] + (1 - s.b1) * a;

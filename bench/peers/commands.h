@@ -16,7 +16,8 @@ inline int64_t clock_ns() {
 
 class Commands {
  public:
-  Commands(const std::string& folder, int rank) : rank_(rank), in_(std::fopen((folder + "/cmd." + std::to_string(rank)).c_str(), "r")) {
+  Commands(const std::string& folder, int rank)
+      : rank_(rank), in_(std::fopen((folder + "/cmd." + std::to_string(rank)).c_str(), "r")) {
     if (rank == 0) out_ = std::fopen((folder + "/out").c_str(), "w");
     if (!in_ || (rank == 0 && !out_)) {
       std::perror(folder.c_str());

@@ -15,7 +15,10 @@
 
 namespace {
 
-struct Shared { std::atomic<uint64_t> arrived[64 * 8]; int64_t took[64]; };
+struct Shared {
+  std::atomic<uint64_t> arrived[64 * 8];
+  int64_t took[64];
+};
 
 void meet(Shared* shared, int rank, int ranks, uint64_t& meetings) {
   shared->arrived[rank * 8].store(++meetings, std::memory_order_release);
@@ -43,7 +46,8 @@ void sum_into(const std::vector<float*>& g, const std::vector<float*>& sums, int
   }
 }
 
-void run(int rank, int ranks, int64_t count, const std::string& folder, Shared* shared, const std::vector<float*>& g, const std::vector<float*>& sums) {
+void run(int rank, int ranks, int64_t count, const std::string& folder, Shared* shared, const std::vector<float*>& g,
+         const std::vector<float*>& sums) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(rank % static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), &set);
@@ -82,6 +86,5 @@ int main(int, char** argv) {
       _exit(0);
     }
   run(0, ranks, count, argv[1], shared, g, sums);
-  while (wait(nullptr) > 0) {
-  }
+  while (wait(nullptr) > 0) {}
 }

@@ -24,7 +24,8 @@ struct Adam {
     MPI_Barrier(MPI_COMM_WORLD);
     const int64_t begin = clock_ns();
     MPI_Allreduce(MPI_IN_PLACE, g.data(), static_cast<int>(g.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    adam_update(adam_step(1e-3, number, 1.0 / ranks), static_cast<int64_t>(g.size()), g.data(), m.data(), v.data(), w.data());
+    adam_update(adam_step(1e-3, number, 1.0 / ranks), static_cast<int64_t>(g.size()), g.data(), m.data(), v.data(),
+                w.data());
     return slowest(clock_ns() - begin);
   }
   std::vector<float> g, m, v, w;
@@ -55,6 +56,7 @@ int main(int argc, char** argv) {
   Commands commands(argv[1], rank);
   std::string name;
   int64_t argument = 0;
-  while (commands.next(name, argument)) commands.answer(name == "adam" ? adam.step(argument, rank, ranks) : small(argument, rank));
+  while (commands.next(name, argument))
+    commands.answer(name == "adam" ? adam.step(argument, rank, ranks) : small(argument, rank));
   MPI_Finalize();
 }

@@ -33,14 +33,21 @@ ir::Sizes sizes_for(const ir::Program& program, int64_t elements, int ranks, std
     }
     if (const auto* dims = std::get_if<ir::DimDecl>(&decl))
       for (const std::string& name : dims->names)
-        sizes.dims[name] = dims->names.size() == 1 ? elements : elements == 0 ? 0 : static_cast<int64_t>(random() % 9) + (elements > 60 ? 3 : 1);
+        sizes.dims[name] = dims->names.size() == 1 ? elements
+                           : elements == 0         ? 0
+                                                   : static_cast<int64_t>(random() % 9) + (elements > 60 ? 3 : 1);
   }
   return sizes;
 }
 
 const std::vector<std::string>& examples() {
-  static const std::vector<std::string> names = {"examples/adam.weft", "examples/adamw.weft", "examples/lamb.weft", "examples/sgd.weft",
-                                                 "examples/adam_mixed.weft", "examples/attention_end.weft", "tests/cases/program/sgd_int.weft"};
+  static const std::vector<std::string> names = {"examples/adam.weft",
+                                                 "examples/adamw.weft",
+                                                 "examples/lamb.weft",
+                                                 "examples/sgd.weft",
+                                                 "examples/adam_mixed.weft",
+                                                 "examples/attention_end.weft",
+                                                 "tests/cases/program/sgd_int.weft"};
   return names;
 }
 
@@ -62,7 +69,9 @@ void check_all(const ir::Program& program, const ir::Sizes& sizes, bool mapped, 
   api::check_trials(trials, program, sizes, true, {}, api::tolerance_of(program));
   for (const tune::Trial& trial : trials) {
     EXPECT_FALSE(trial.check.empty()) << trial.label;
-    EXPECT_NE(trial.check.rfind("WRONG", 0), 0u) << program.name << " n=" << sizes.ranks << " " << trial.label << ": " << trial.check << "\n" << schedule::print(trial.schedule);
+    EXPECT_NE(trial.check.rfind("WRONG", 0), 0u)
+        << program.name << " n=" << sizes.ranks << " " << trial.label << ": " << trial.check << "\n"
+        << schedule::print(trial.schedule);
   }
 }
 
@@ -79,7 +88,9 @@ TEST_P(Examples, EveryScheduleGivesTheMeaning) {
   for (int ranks = 1; ranks <= 8; ranks++) {
     const int sizes_tried = slow() ? 131 : 2;
     for (int i = 0; i < sizes_tried; i++) {
-      const int64_t elements = slow() ? i : i == 0 ? static_cast<int64_t>(random() % 131) : boundaries[random() % boundaries.size()];
+      const int64_t elements = slow()   ? i
+                               : i == 0 ? static_cast<int64_t>(random() % 131)
+                                        : boundaries[random() % boundaries.size()];
       check_all(program, sizes_for(program, elements, ranks, random), random() % 3 != 0, slow() ? 1000 : 3, random);
       if (HasFatalFailure()) return;
     }
@@ -106,7 +117,8 @@ TEST_P(Examples, CompiledOnProcesses) {
     trials.back().id = static_cast<int>(trials.size()) - 1;
   }
   api::check_trials(trials, program, sizes, false, {}, api::tolerance_of(program));
-  for (const tune::Trial& trial : trials) EXPECT_NE(trial.check.rfind("WRONG", 0), 0u) << trial.label << ": " << trial.check;
+  for (const tune::Trial& trial : trials)
+    EXPECT_NE(trial.check.rfind("WRONG", 0), 0u) << trial.label << ": " << trial.check;
 }
 
 }  // namespace

@@ -14,7 +14,9 @@ namespace {
 
 const std::filesystem::path root = WEFT_SOURCE_DIR;
 
-struct Case { std::string verb, input, expected; };
+struct Case {
+  std::string verb, input, expected;
+};
 
 std::vector<Case> read_cases(const std::filesystem::path& path) {
   std::vector<Case> cases;
@@ -90,9 +92,7 @@ std::string outcome(const Case& c) {
     if (word[0] == "roundtrip") return plan::print(plan::parse(c.input));
     if (word[0] == "verify") return verified(word, c.input);
     if (word[0] == "weft") return command(c.verb.substr(5));
-  } catch (const Error& error) {
-    return fmt::format("error {}: {}\n", name(error.kind()), error.what());
-  }
+  } catch (const Error& error) { return fmt::format("error {}: {}\n", name(error.kind()), error.what()); }
   return "unknown verb " + word[0] + "\n";
 }
 
@@ -106,9 +106,7 @@ TEST_P(Cases, AreAsWritten) {
   std::string text;
   for (Case& c : cases) {
     const std::string got = outcome(c);
-    if (!update) {
-      EXPECT_EQ(got, c.expected) << GetParam() << ": " << c.verb << "\n" << c.input;
-    }
+    if (!update) { EXPECT_EQ(got, c.expected) << GetParam() << ": " << c.verb << "\n" << c.input; }
     text += (text.empty() ? "" : "====\n") + c.verb + "\n" + c.input + "----\n" + got;
   }
   if (update) write_file(path, text);
@@ -117,13 +115,15 @@ TEST_P(Cases, AreAsWritten) {
 std::vector<std::string> case_files() {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "tests/cases"))
-    if (entry.path().extension() == ".test") files.insert(std::filesystem::relative(entry.path(), root / "tests/cases").string());
+    if (entry.path().extension() == ".test")
+      files.insert(std::filesystem::relative(entry.path(), root / "tests/cases").string());
   return {files.begin(), files.end()};
 }
 
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param.substr(0, info.param.size() - 5);
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 }
 

@@ -44,14 +44,10 @@ class Direct : public Algorithm {
     if (ranks == 1) return {0, 0, 0};
     const double others = ranks - 1;
     switch (collective) {
-      case Collective::all_reduce:
-        return {2 * others / ranks * bytes, 0, 2};
-      case Collective::reduce:
-        return {others * bytes, 0, 2};
-      case Collective::broadcast:
-        return {bytes, 0, 2};
-      default:
-        return {others / ranks * bytes, 0, 2};
+      case Collective::all_reduce: return {2 * others / ranks * bytes, 0, 2};
+      case Collective::reduce: return {others * bytes, 0, 2};
+      case Collective::broadcast: return {bytes, 0, 2};
+      default: return {others / ranks * bytes, 0, 2};
     }
   }
 

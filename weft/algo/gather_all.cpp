@@ -35,14 +35,10 @@ class Gather : public Algorithm {
     if (ranks == 1) return {0, 0, 0};
     const double others = ranks - 1;
     switch (collective) {
-      case Collective::all_reduce:
-        return {others * bytes, others, 2};
-      case Collective::reduce_scatter:
-        return {bytes, static_cast<double>(ranks), 2};
-      case Collective::all_gather:
-        return {others * others / ranks * bytes, others * others, 2};
-      default:
-        return star_cost(collective, ranks, bytes);
+      case Collective::all_reduce: return {others * bytes, others, 2};
+      case Collective::reduce_scatter: return {bytes, static_cast<double>(ranks), 2};
+      case Collective::all_gather: return {others * others / ranks * bytes, others * others, 2};
+      default: return star_cost(collective, ranks, bytes);
     }
   }
 

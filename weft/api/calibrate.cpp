@@ -21,7 +21,7 @@
 namespace weft::api {
 namespace {
 
-constexpr int64_t block_bytes = 64 << 20;                      // of each rank: beyond a share of any cache we know
+constexpr int64_t block_bytes = 64 << 20;  // of each rank: beyond a share of any cache we know
 const std::vector<int64_t> working_sets = {32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, block_bytes};
 
 double median(std::vector<double> values) {
@@ -40,7 +40,9 @@ class CalibrationRank {
 
   std::string command(std::string_view text) {
     const std::vector<std::string> word = words(text);
-    if (word[0] == "sweep") return fmt::format("{}", sweep_rate(static_cast<Sweep>(std::stoi(word[1])), word[2] == "peer", std::stoll(word[3])));
+    if (word[0] == "sweep")
+      return fmt::format("{}",
+                         sweep_rate(static_cast<Sweep>(std::stoi(word[1])), word[2] == "peer", std::stoll(word[3])));
     if (word[0] == "hop") return fmt::format("{}", hop_ns());
     if (word[0] == "flops") return fmt::format("{}", flops_rate());
     if (word[0] == "matmul") return fmt::format("{}", matmul_rate());
@@ -60,11 +62,13 @@ class CalibrationRank {
     std::vector<double> rates;
     const int64_t passes = std::max<int64_t>(1, (16 << 20) / bytes);
     for (int repeat = 0; repeat < 3; repeat++) {
-      if (of_peer) sweep(Sweep::write, own(), bytes);          // the peer's lines are fresh in the peer's cache
+      if (of_peer) sweep(Sweep::write, own(), bytes);  // the peer's lines are fresh in the peer's cache
       transport_.barrier("calibration");
       const int64_t begin = now_ns();
-      for (int64_t pass = 0; pass < (of_peer ? 1 : passes); pass++) sink_ = sink_ + sweep(kind, of_peer ? peer() : own(), bytes);
-      rates.push_back(static_cast<double>((of_peer ? 1 : passes) * bytes) / static_cast<double>(now_ns() - begin) * 1e9);
+      for (int64_t pass = 0; pass < (of_peer ? 1 : passes); pass++)
+        sink_ = sink_ + sweep(kind, of_peer ? peer() : own(), bytes);
+      rates.push_back(static_cast<double>((of_peer ? 1 : passes) * bytes) / static_cast<double>(now_ns() - begin) *
+                      1e9);
       transport_.barrier("calibration");
     }
     return median(rates);
@@ -77,7 +81,8 @@ class CalibrationRank {
       return 0;
     }
     auto* mine = reinterpret_cast<std::atomic<uint64_t>*>(words_.window->at[static_cast<size_t>(transport_.rank())]);
-    auto* theirs = reinterpret_cast<std::atomic<uint64_t>*>(words_.window->at[static_cast<size_t>(1 - transport_.rank())]);
+    auto* theirs =
+        reinterpret_cast<std::atomic<uint64_t>*>(words_.window->at[static_cast<size_t>(1 - transport_.rank())]);
     const int64_t begin = now_ns();
     for (uint64_t round = 1; round <= rounds; round++) {
       if (transport_.rank() == 0) theirs->store(round, std::memory_order_release);
@@ -94,8 +99,10 @@ class CalibrationRank {
   double flops_rate() {
     constexpr int64_t count = 2048;
     const plan::Plan plan = plan::parse(
-        "plan 1 arithmetic\norder rank\nround once\nchannels 1\nspace s parts 1 even\nbuffer a s f32 in\nbuffer m s f32 in\nbuffer v s f32 in\n"
-        "buffer w s f32 in\nbuffer x s f32 out\nbuffer y s f32 out\nbuffer z s f32 out\nkernel k(c): a, m, v, w -> m1, v1, w1\n"
+        "plan 1 arithmetic\norder rank\nround once\nchannels 1\nspace s parts 1 even\nbuffer a s f32 in\nbuffer m s "
+        "f32 in\nbuffer v s f32 in\n"
+        "buffer w s f32 in\nbuffer x s f32 out\nbuffer y s f32 out\nbuffer z s f32 out\nkernel k(c): a, m, v, w -> m1, "
+        "v1, w1\n"
         "  m1 = 0.9 * m + 0.1 * a\n  v1 = 0.999 * v + 0.001 * a * a\n  w1 = w - c * (m1 / c / (sqrt(v1 / c) + 1e-08))\n"
         "lane main:\n  loop s:\n    a[0], m[0], v[0], w[0] -> k(c) -> x[0], y[0], z[0]\n");
     plan::LaunchArgs args;
@@ -138,7 +145,9 @@ class CalibrationRank {
 
   // Nanoseconds of one launch of a plan of `steps` local steps on two elements.
   double launch_ns(int steps) {
-    std::string text = "plan 1 steps\norder rank\nround once\nchannels 1\nspace s parts 1 even\nbuffer x s f32 in\nbuffer y s f32 out\nlane main:\n  loop s:\n";
+    std::string text =
+        "plan 1 steps\norder rank\nround once\nchannels 1\nspace s parts 1 even\nbuffer x s f32 in\nbuffer y s f32 "
+        "out\nlane main:\n  loop s:\n";
     for (int step = 0; step < steps; step++) text += "    x[0] -> y[0]\n";
     runtime::LoadOptions options;
     options.verify = false;
@@ -172,7 +181,8 @@ topo::BandwidthCurve curve(transport::Job& job, Sweep kind, bool of_peer) {
   topo::BandwidthCurve out;
   for (const int64_t bytes : working_sets) {
     out.bytes.push_back(static_cast<double>(bytes));
-    out.bytes_per_s.push_back(ask(job, fmt::format("sweep {} {} {}", static_cast<int>(kind), of_peer ? "peer" : "own", bytes), true));
+    out.bytes_per_s.push_back(
+        ask(job, fmt::format("sweep {} {} {}", static_cast<int>(kind), of_peer ? "peer" : "own", bytes), true));
   }
   return out;
 }

@@ -42,7 +42,8 @@ int Executable::Impl::buffer(const ir::Name& name) const {
   std::vector<std::string> known;
   for (const lower::BufferRecipe& recipe : lowered.buffers)
     if (recipe.input || recipe.output || recipe.state) known.push_back(recipe.state ? recipe.state_name : recipe.value);
-  throw Error(ErrorKind::user, fmt::format("{} has no input, output or state named {}", program.name, name), "it has " + join(known, ", "));
+  throw Error(ErrorKind::user, fmt::format("{} has no input, output or state named {}", program.name, name),
+              "it has " + join(known, ", "));
 }
 
 Executable::Executable(runtime::Communicator& communicator, const ir::Program& program, const PrepareOptions& options)
@@ -74,7 +75,8 @@ void* Executable::data(const ir::Name& name) {
   const plan::Binding& binding = impl_->binding(name);
   if (const auto* dense = std::get_if<plan::Dense>(&binding)) return dense->data;
   if (std::holds_alternative<plan::Segments>(binding))
-    throw Error(ErrorKind::user, fmt::format("{} is a list of tensors, each with its own address", name), "ask tensors(\"" + name + "\")");
+    throw Error(ErrorKind::user, fmt::format("{} is a list of tensors, each with its own address", name),
+                "ask tensors(\"" + name + "\")");
   throw Error(ErrorKind::user, fmt::format("{} has no memory yet", name), "bind() it first");
 }
 
@@ -99,7 +101,8 @@ void Executable::bind(const ir::Name& name, std::vector<void*> tensors) {
 }
 
 void Executable::launch(const std::map<std::string, double>& scalars) {
-  const std::vector<expr::ScalarValue> values = api::launch_scalars(impl_->lowered, impl_->sizes, api::typed_scalars(impl_->program, scalars), impl_->communicator.rank());
+  const std::vector<expr::ScalarValue> values = api::launch_scalars(
+      impl_->lowered, impl_->sizes, api::typed_scalars(impl_->program, scalars), impl_->communicator.rank());
   if (!impl_->bound) {
     impl_->args.scalars = values;
     impl_->bound = std::make_unique<runtime::Bound>(impl_->communicator, impl_->loaded, impl_->args);
@@ -116,7 +119,8 @@ std::vector<std::byte> Executable::read_state(const ir::Name& name) {
   const runtime::Symmetric copy = my.communicator.allocate(std::max<int64_t>(whole, 1), "state " + name);
   for (const api::Piece& piece : api::pieces(my.lowered, my.sizes, my.communicator.rank(), buffer, my.binding(name)))
     for (int peer = 0; peer < my.communicator.size(); peer++)
-      std::memcpy(copy.window->at[static_cast<size_t>(peer)] + copy.offset + piece.position * element, piece.at, static_cast<size_t>(piece.count * element));
+      std::memcpy(copy.window->at[static_cast<size_t>(peer)] + copy.offset + piece.position * element, piece.at,
+                  static_cast<size_t>(piece.count * element));
   my.communicator.transport().barrier("read_state " + name);
   const std::byte* from = static_cast<const std::byte*>(copy.data);
   std::vector<std::byte> out(from, from + whole);
@@ -130,7 +134,8 @@ void Executable::write_state(const ir::Name& name, std::span<const std::byte> wh
   const int64_t element = size_bytes(*parse_dtype(my.lowered.plan.buffers[static_cast<size_t>(buffer)].dtype));
   const int64_t need = my.whole_bytes(buffer);
   if (static_cast<int64_t>(whole.size()) != need)
-    throw Error(ErrorKind::user, fmt::format("state {} has {} bytes, {} were given", name, need, whole.size()), "give the whole value, as read_state() returns it");
+    throw Error(ErrorKind::user, fmt::format("state {} has {} bytes, {} were given", name, need, whole.size()),
+                "give the whole value, as read_state() returns it");
   for (const api::Piece& piece : api::pieces(my.lowered, my.sizes, my.communicator.rank(), buffer, my.binding(name)))
     std::memcpy(piece.at, whole.data() + piece.position * element, static_cast<size_t>(piece.count * element));
 }

@@ -21,8 +21,9 @@ Placement place(const lower::Lowered& lowered, const ir::Sizes& sizes, int rank,
   out.bound = true;
   out.bytes = lower::buffer_bytes(lowered, sizes, rank, buffer);
   out.offset = at;
-  int64_t most = out.bytes;                                       // the same offsets on all ranks
-  for (int other = 0; other < sizes.ranks; other++) most = std::max(most, lower::buffer_bytes(lowered, sizes, other, buffer));
+  int64_t most = out.bytes;  // the same offsets on all ranks
+  for (int other = 0; other < sizes.ranks; other++)
+    most = std::max(most, lower::buffer_bytes(lowered, sizes, other, buffer));
   if (!scattered(lowered, buffer)) {
     at = round_up(at + most, buffer_align);
     return out;
@@ -66,7 +67,8 @@ std::map<int, plan::Binding> bindings(const Layout& layout, std::byte* base) {
   return out;
 }
 
-plan::LaunchArgs launch_args(const lower::Lowered& lowered, const ir::Sizes& sizes, int rank, const Layout& layout, std::byte* base) {
+plan::LaunchArgs launch_args(const lower::Lowered& lowered, const ir::Sizes& sizes, int rank, const Layout& layout,
+                             std::byte* base) {
   plan::LaunchArgs args = lower::launch_args(lowered, sizes, rank, {});
   for (auto& [buffer, binding] : bindings(layout, base)) args.buffers[static_cast<size_t>(buffer)] = binding;
   return args;
@@ -75,12 +77,14 @@ plan::LaunchArgs launch_args(const lower::Lowered& lowered, const ir::Sizes& siz
 int buffer_of(const lower::Lowered& lowered, const ir::Name& name) {
   for (size_t i = 0; i < lowered.buffers.size(); i++) {
     const lower::BufferRecipe& recipe = lowered.buffers[i];
-    if (recipe.state ? recipe.state_name == name : recipe.value == name && (recipe.input || recipe.output)) return static_cast<int>(i);
+    if (recipe.state ? recipe.state_name == name : recipe.value == name && (recipe.input || recipe.output))
+      return static_cast<int>(i);
   }
   return -1;
 }
 
-std::vector<Piece> pieces(const lower::Lowered& lowered, const ir::Sizes& sizes, int rank, int buffer, const plan::Binding& binding) {
+std::vector<Piece> pieces(const lower::Lowered& lowered, const ir::Sizes& sizes, int rank, int buffer,
+                          const plan::Binding& binding) {
   const plan::Instance instance(lowered.plan, sizes.ranks);
   const plan::LaunchArgs args = lower::launch_args(lowered, sizes, rank, {});
   const plan::Extents extents(instance, args.spaces, plan::default_chunk(instance, 256 << 10));
@@ -96,12 +100,12 @@ std::vector<Piece> pieces(const lower::Lowered& lowered, const ir::Sizes& sizes,
     }
     return out;
   }
-  if (instance.own_part(buffer, rank) == expr::none) return out;     // another rank has it
+  if (instance.own_part(buffer, rank) == expr::none) return out;  // another rank has it
   const auto* dense = std::get_if<plan::Dense>(&binding);
   WEFT_CHECK(dense, "pieces of a buffer that is neither dense nor scattered");
   std::byte* base = static_cast<std::byte*>(dense->data);
   const int64_t own = instance.own_part(buffer, rank);
-  if (own < 0) return {{base, 0, extents.elements(space)}};          // the whole value, row-major
+  if (own < 0) return {{base, 0, extents.elements(space)}};  // the whole value, row-major
   extents.runs(space, own, {0, extents.part_size(space, own)}, [&](int64_t offset, int64_t position, int64_t count) {
     out.push_back({base + offset * element, position, count});
   });

@@ -24,13 +24,13 @@ inline uint32_t word_of(uint32_t salt, uint64_t position) {
 }
 
 inline float value_of(uint32_t word, bool positive) {
-  const float unit = static_cast<float>(word >> 8) * 0x1p-24f;       // [0, 1)
+  const float unit = static_cast<float>(word >> 8) * 0x1p-24f;  // [0, 1)
   return positive ? 0x1p-10f + unit * (1 - 0x1p-10f) : 2 * unit - 1;
 }
 
 int64_t integer_of(uint32_t word, Dtype dtype, bool positive) {
   if (dtype == Dtype::boolean) return word >> 31;
-  const int64_t small = word >> 29;                                  // 0 .. 7
+  const int64_t small = word >> 29;  // 0 .. 7
   return positive || !is_signed(dtype) ? small + (positive ? 1 : 0) : small - 3;
 }
 
@@ -54,13 +54,15 @@ WEFT_CLONES uint64_t digest_words(const uint32_t* at, uint32_t position, int64_t
   return sum;
 }
 
-template <typename Bits> uint64_t digest_of(const void* at, int64_t position, int64_t count) {
+template <typename Bits>
+uint64_t digest_of(const void* at, int64_t position, int64_t count) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < count; i++) {
     Bits bits;
     std::memcpy(&bits, static_cast<const char*>(at) + i * static_cast<int64_t>(sizeof bits), sizeof bits);
     const uint64_t wide = static_cast<uint64_t>(bits);
-    sum += mix(static_cast<uint32_t>(position + i), static_cast<uint32_t>(wide) ^ static_cast<uint32_t>(wide >> 32) * 668265263u);
+    sum += mix(static_cast<uint32_t>(position + i),
+               static_cast<uint32_t>(wide) ^ static_cast<uint32_t>(wide >> 32) * 668265263u);
   }
   return sum;
 }
@@ -70,12 +72,15 @@ template <typename Bits> uint64_t digest_of(const void* at, int64_t position, in
 Pattern pattern_of(const ir::Program& program, const ir::Name& name, int rank, int launch) {
   const ir::TensorDecl* tensor = ir::find_tensor(program, name);
   WEFT_CHECK(tensor, "{} is no input or state", name);
-  const bool same_everywhere = std::holds_alternative<ir::Replicated>(tensor->type.layout) || std::holds_alternative<ir::Sliced>(tensor->type.layout);
+  const bool same_everywhere = std::holds_alternative<ir::Replicated>(tensor->type.layout) ||
+                               std::holds_alternative<ir::Sliced>(tensor->type.layout);
   const std::string key = fmt::format("{}/{}/{}", name, same_everywhere ? -1 : rank, tensor->state ? 0 : launch);
   return {static_cast<uint32_t>(hash64(key)), tensor->state};
 }
 
-double pattern_value(const Pattern& pattern, int64_t position) { return value_of(word_of(pattern.salt, static_cast<uint64_t>(position)), pattern.positive); }
+double pattern_value(const Pattern& pattern, int64_t position) {
+  return value_of(word_of(pattern.salt, static_cast<uint64_t>(position)), pattern.positive);
+}
 
 void fill(const Pattern& pattern, Dtype dtype, const Piece& piece) {
   if (dtype == Dtype::f32) return fill_f32(pattern, static_cast<float*>(piece.at), piece.position, piece.count);
@@ -112,13 +117,15 @@ uint64_t digest(int64_t element_bytes, const Piece& piece) {
   switch (element_bytes) {
     case 1: return digest_of<uint8_t>(piece.at, piece.position, piece.count);
     case 2: return digest_of<uint16_t>(piece.at, piece.position, piece.count);
-    case 4: return digest_words(static_cast<const uint32_t*>(piece.at), static_cast<uint32_t>(piece.position), piece.count);
+    case 4:
+      return digest_words(static_cast<const uint32_t*>(piece.at), static_cast<uint32_t>(piece.position), piece.count);
     case 8: return digest_of<uint64_t>(piece.at, piece.position, piece.count);
     default: internal_failure(__FILE__, __LINE__, "element size", fmt::format("{} bytes", element_bytes));
   }
 }
 
-std::map<std::string, expr::ScalarValue> default_scalars(const ir::Program& program, const std::map<std::string, double>& given, int launch) {
+std::map<std::string, expr::ScalarValue> default_scalars(const ir::Program& program,
+                                                         const std::map<std::string, double>& given, int launch) {
   std::map<std::string, expr::ScalarValue> out;
   for (const ir::HeaderDecl& decl : program.header) {
     const auto* scalar = std::get_if<ir::ScalarDecl>(&decl);

@@ -14,18 +14,22 @@
 
 namespace weft::api {
 
-struct Pattern { uint32_t salt = 0; bool positive = false; };
+struct Pattern {
+  uint32_t salt = 0;
+  bool positive = false;
+};
 // The pattern of a program's input or state: `rank` counts only where the layout lets ranks differ.
 Pattern pattern_of(const ir::Program& program, const ir::Name& name, int rank, int launch);
 
-double pattern_value(const Pattern& pattern, int64_t position);                      // before rounding to a dtype
+double pattern_value(const Pattern& pattern, int64_t position);  // before rounding to a dtype
 void fill(const Pattern& pattern, Dtype dtype, const Piece& piece);
-ir::Tensor pattern_tensor(const Pattern& pattern, Dtype dtype, std::vector<int64_t> shape);   // rounded to dtype
+ir::Tensor pattern_tensor(const Pattern& pattern, Dtype dtype, std::vector<int64_t> shape);  // rounded to dtype
 
 // Order-independent digest of (position, bits): equal contents give equal sums however they are cut into pieces.
 uint64_t digest(int64_t element_bytes, const Piece& piece);
 
 // Scalars when nobody gives any: f64 0.001, integers the launch's number (1, 2, ...).
-std::map<std::string, expr::ScalarValue> default_scalars(const ir::Program& program, const std::map<std::string, double>& given, int launch);
+std::map<std::string, expr::ScalarValue> default_scalars(const ir::Program& program,
+                                                         const std::map<std::string, double>& given, int launch);
 
 }  // namespace weft::api

@@ -31,7 +31,8 @@ schedule::Schedule most_fused(const std::vector<schedule::Candidate>& candidates
 
 std::optional<schedule::Schedule> tuned(const ir::Program& program, const ir::Sizes& sizes) {
   const auto entries = tune::read_tuning(tune::default_tuning_path());
-  const auto entry = tune::find_tuning(entries, program, sizes.ranks, tune::total_elements(program, sizes), topo::fingerprint(topo::detect()));
+  const auto entry = tune::find_tuning(entries, program, sizes.ranks, tune::total_elements(program, sizes),
+                                       topo::fingerprint(topo::detect()));
   if (!entry) return {};
   return schedule::parse_schedule(entry->schedule);
 }
@@ -40,11 +41,14 @@ std::optional<schedule::Schedule> tuned(const ir::Program& program, const ir::Si
 
 schedule::Schedule resolve_schedule(const ir::Program& program, const std::string& choice, const ir::Sizes& sizes) {
   if (looks_like_text(choice)) return schedule::parse_schedule(choice);
-  if (choice.find('/') != std::string::npos || choice.ends_with(".schedule")) return schedule::parse_schedule(read_file(choice));
+  if (choice.find('/') != std::string::npos || choice.ends_with(".schedule"))
+    return schedule::parse_schedule(read_file(choice));
   if (choice == "tuned")
     if (auto found = tuned(program, sizes)) return *found;
   if (choice == "tuned")
-    WEFT_LOG(warn, "api", "no tuning entry of {} on {} ranks near this size: taking the most fused schedule (run `weft tune`)", program.name, sizes.ranks);
+    WEFT_LOG(warn, "api",
+             "no tuning entry of {} on {} ranks near this size: taking the most fused schedule (run `weft tune`)",
+             program.name, sizes.ranks);
   const schedule::Space space = schedule::enumerate(program);
   if (choice == "fused" || choice == "tuned") return most_fused(space.candidates);
   std::vector<std::string> names;
@@ -52,17 +56,21 @@ schedule::Schedule resolve_schedule(const ir::Program& program, const std::strin
     if (candidate.schedule.name == choice || (choice == "plain" && candidate.plain)) return candidate.schedule;
     names.push_back(candidate.schedule.name);
   }
-  throw Error(ErrorKind::user, fmt::format("{} has no schedule named {}", program.name, choice),
-              "plain, fused, tuned, a schedule file (with a / or .schedule in its name), or one of " + join(names, ", "));
+  throw Error(
+      ErrorKind::user, fmt::format("{} has no schedule named {}", program.name, choice),
+      "plain, fused, tuned, a schedule file (with a / or .schedule in its name), or one of " + join(names, ", "));
 }
 
 Rank::Rank(transport::Transport& transport)
-    : kernels_(codegen::generated_library()), communicator_(std::make_unique<runtime::Communicator>(transport, *kernels_)) {}
+    : kernels_(codegen::generated_library()),
+      communicator_(std::make_unique<runtime::Communicator>(transport, *kernels_)) {}
 Rank::~Rank() = default;
 int Rank::rank() const { return communicator_->rank(); }
 int Rank::size() const { return communicator_->size(); }
 runtime::Communicator& Rank::communicator() { return *communicator_; }
-Executable Rank::prepare(const ir::Program& program, const PrepareOptions& options) { return Executable(*communicator_, program, options); }
+Executable Rank::prepare(const ir::Program& program, const PrepareOptions& options) {
+  return Executable(*communicator_, program, options);
+}
 
 void run(int ranks, const std::function<void(Rank&)>& body, const RunOptions& options) {
   const auto on_rank = [&](transport::Transport& transport) {

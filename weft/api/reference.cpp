@@ -6,27 +6,33 @@ namespace weft::api {
 namespace {
 
 // Row-major pieces: outer x (extent of dim) x inner.
-struct Strides { int64_t outer = 1, extent = 1, inner = 1; };
+struct Strides {
+  int64_t outer = 1, extent = 1, inner = 1;
+};
 
 Strides strides(const std::vector<int64_t>& shape, int dim) {
   Strides s;
-  for (int d = 0; d < static_cast<int>(shape.size()); d++) (d < dim ? s.outer : d == dim ? s.extent : s.inner) *= shape[static_cast<size_t>(d)];
+  for (int d = 0; d < static_cast<int>(shape.size()); d++)
+    (d < dim ? s.outer : d == dim ? s.extent : s.inner) *= shape[static_cast<size_t>(d)];
   return s;
 }
 
-template <typename T> void copy_slice(const std::vector<T>& from, std::vector<T>& to, const Strides& s, int64_t begin, int64_t end) {
+template <typename T>
+void copy_slice(const std::vector<T>& from, std::vector<T>& to, const Strides& s, int64_t begin, int64_t end) {
   if (from.empty()) return;
   for (int64_t o = 0; o < s.outer; o++)
     to.insert(to.end(), from.begin() + (o * s.extent + begin) * s.inner, from.begin() + (o * s.extent + end) * s.inner);
 }
 
-template <typename T> void join_rows(std::vector<T>& out, const std::vector<ir::Tensor>& slices, std::vector<T> ir::Tensor::*data, int dim) {
+template <typename T>
+void join_rows(std::vector<T>& out, const std::vector<ir::Tensor>& slices, std::vector<T> ir::Tensor::*data, int dim) {
   const Strides first = strides(slices[0].shape, dim);
   for (int64_t o = 0; o < first.outer; o++)
     for (const ir::Tensor& slice : slices) {
       const Strides s = strides(slice.shape, dim);
       const auto& from = slice.*data;
-      if (!from.empty()) out.insert(out.end(), from.begin() + o * s.extent * s.inner, from.begin() + (o + 1) * s.extent * s.inner);
+      if (!from.empty())
+        out.insert(out.end(), from.begin() + o * s.extent * s.inner, from.begin() + (o + 1) * s.extent * s.inner);
     }
 }
 

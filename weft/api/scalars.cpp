@@ -10,7 +10,8 @@ std::vector<expr::ScalarValue> launch_scalars(const lower::Lowered& lowered, con
     if (const auto size = sizes.dims.find(name); size != sizes.dims.end()) return {true, size->second, 0};
     if (sizes.tensors.count(name)) return {true, ir::tensors_total(sizes, name), 0};
     if (name == "rank") return {true, rank, 0};
-    throw Error(ErrorKind::user, fmt::format("a launch needs {}, which is neither a size nor a scalar that was given", name),
+    throw Error(ErrorKind::user,
+                fmt::format("a launch needs {}, which is neither a size nor a scalar that was given", name),
                 "pass it, as in launch({{\"lr\", 1e-3}})");
   };
   std::vector<expr::ScalarValue> values;
@@ -18,7 +19,8 @@ std::vector<expr::ScalarValue> launch_scalars(const lower::Lowered& lowered, con
   return values;
 }
 
-std::map<std::string, expr::ScalarValue> typed_scalars(const ir::Program& program, const std::map<std::string, double>& given) {
+std::map<std::string, expr::ScalarValue> typed_scalars(const ir::Program& program,
+                                                       const std::map<std::string, double>& given) {
   std::map<std::string, expr::ScalarValue> out;
   for (const ir::HeaderDecl& decl : program.header) {
     const auto* scalar = std::get_if<ir::ScalarDecl>(&decl);
@@ -31,7 +33,9 @@ std::map<std::string, expr::ScalarValue> typed_scalars(const ir::Program& progra
       out[scalar->name] = {true, static_cast<int64_t>(found->second), 0};
   }
   for (const auto& [name, value] : given)
-    if (!out.count(name)) throw Error(ErrorKind::user, fmt::format("{} has no scalar named {}", program.name, name), "see its `scalar` lines");
+    if (!out.count(name))
+      throw Error(ErrorKind::user, fmt::format("{} has no scalar named {}", program.name, name),
+                  "see its `scalar` lines");
   return out;
 }
 

@@ -14,6 +14,7 @@ namespace weft::api {
 std::vector<expr::ScalarValue> launch_scalars(const lower::Lowered& lowered, const ir::Sizes& sizes,
                                               const std::map<std::string, expr::ScalarValue>& scalars, int rank);
 // What a caller gave as numbers, in the dtype each scalar was declared with.
-std::map<std::string, expr::ScalarValue> typed_scalars(const ir::Program& program, const std::map<std::string, double>& given);
+std::map<std::string, expr::ScalarValue> typed_scalars(const ir::Program& program,
+                                                       const std::map<std::string, double>& given);
 
 }  // namespace weft::api

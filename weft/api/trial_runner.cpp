@@ -30,7 +30,8 @@ TrialRunner::TrialRunner(TuneJob job, bool threads, bool pin) : job_(std::move(j
   };
   transport::RankOptions options;
   options.pin = pin;
-  running_ = threads ? transport::start_threads(job_.sizes.ranks, make, options) : transport::start_processes(job_.sizes.ranks, make, options);
+  running_ = threads ? transport::start_threads(job_.sizes.ranks, make, options)
+                     : transport::start_processes(job_.sizes.ranks, make, options);
 }
 
 TrialRunner::~TrialRunner() = default;

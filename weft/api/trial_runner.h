@@ -17,8 +17,8 @@ class TrialRunner : public tune::Evaluator {
   // One figure a trial: the median over its launches of the slowest rank's time. Short trials are launched more often.
   std::vector<double> round(const std::vector<int>& trial_ids) override;
   double time_ns(int trial_id) { return round({trial_id}).front(); }
-  std::vector<std::string> ask(const std::string& command);      // the same command to all ranks; their answers
-  void finish();                                                 // throws the ranks' first failure
+  std::vector<std::string> ask(const std::string& command);  // the same command to all ranks; their answers
+  void finish();                                             // throws the ranks' first failure
   int64_t block_bytes() const { return job_.block_bytes; }
 
  private:

@@ -21,7 +21,8 @@ struct TuneRank::Loaded {
 
 int64_t block_bytes(const TuneJob& job) {
   int64_t most = 4096;
-  for (const tune::Trial& trial : job.trials) most = std::max(most, lay_out(trial.lowered, job.sizes, 0, true).total_bytes);
+  for (const tune::Trial& trial : job.trials)
+    most = std::max(most, lay_out(trial.lowered, job.sizes, 0, true).total_bytes);
   return most;
 }
 
@@ -33,7 +34,9 @@ std::vector<ir::Name> results(const ir::Program& program) {
 }
 
 TuneRank::TuneRank(transport::Transport& transport, const TuneJob& job)
-    : transport_(transport), job_(job), kernels_(codegen::generated_library()),
+    : transport_(transport),
+      job_(job),
+      kernels_(codegen::generated_library()),
       communicator_(std::make_unique<runtime::Communicator>(transport, *kernels_)) {
   block_ = communicator_->allocate(job.block_bytes, "the tuner's block");
   words_ = communicator_->allocate(4096, "the tuner's meeting point");
@@ -54,7 +57,7 @@ std::string TuneRank::command(std::string_view text) {
 
 void TuneRank::load(int id) {
   if (loaded_ && loaded_->id == id) return;
-  loaded_.reset();                                       // frees what the last trial's plan owned first
+  loaded_.reset();  // frees what the last trial's plan owned first
   auto next = std::make_unique<Loaded>();
   next->id = id;
   next->trial = &job_.trials[static_cast<size_t>(id)];
@@ -67,7 +70,8 @@ void TuneRank::load(int id) {
   next->plan = communicator_->load(lowered.plan, options);
   const Layout layout = lay_out(lowered, job_.sizes, transport_.rank(), true);
   next->args = launch_args(lowered, job_.sizes, transport_.rank(), layout, static_cast<std::byte*>(block_.data));
-  next->args.scalars = launch_scalars(lowered, job_.sizes, default_scalars(job_.program, job_.scalars, 1), transport_.rank());
+  next->args.scalars =
+      launch_scalars(lowered, job_.sizes, default_scalars(job_.program, job_.scalars, 1), transport_.rank());
   next->bound = std::make_unique<runtime::Bound>(*communicator_, next->plan, next->args);
   loaded_ = std::move(next);
 }
@@ -80,7 +84,9 @@ void TuneRank::fill_buffers(bool inputs, bool states) {
     const ir::Name& name = recipe.state ? recipe.state_name : recipe.value;
     const Pattern pattern = pattern_of(job_.program, name, transport_.rank(), launches_);
     const Dtype dtype = *parse_dtype(lowered.plan.buffers[i].dtype);
-    for (const Piece& piece : pieces(lowered, job_.sizes, transport_.rank(), static_cast<int>(i), loaded_->args.buffers[i])) fill(pattern, dtype, piece);
+    for (const Piece& piece :
+         pieces(lowered, job_.sizes, transport_.rank(), static_cast<int>(i), loaded_->args.buffers[i]))
+      fill(pattern, dtype, piece);
   }
 }
 
@@ -95,7 +101,8 @@ void TuneRank::launch_once() {
   launches_++;
   rewrite_inputs();
   meet();
-  loaded_->bound->launch(launch_scalars(loaded_->trial->lowered, job_.sizes, default_scalars(job_.program, job_.scalars, launches_), transport_.rank()));
+  loaded_->bound->launch(launch_scalars(loaded_->trial->lowered, job_.sizes,
+                                        default_scalars(job_.program, job_.scalars, launches_), transport_.rank()));
 }
 
 void TuneRank::meet() {
@@ -108,8 +115,10 @@ void TuneRank::meet() {
     for (uint32_t spins = 0; word(rank)->load(std::memory_order_acquire) < meetings_; spins++) {
       if (spins % 64 == 63) std::this_thread::yield();
       if (spins % 4096 != 4095) continue;
-      if (transport_.abort_word().load(std::memory_order_acquire)) throw Error(transport_.failure().kind, transport_.failure().message);
-      if (now_ns() > deadline) fail(ErrorKind::timeout, "rank {} waited for rank {} between two timed launches", transport_.rank(), rank);
+      if (transport_.abort_word().load(std::memory_order_acquire))
+        throw Error(transport_.failure().kind, transport_.failure().message);
+      if (now_ns() > deadline)
+        fail(ErrorKind::timeout, "rank {} waited for rank {} between two timed launches", transport_.rank(), rank);
     }
 }
 
@@ -124,7 +133,8 @@ std::string TuneRank::time(int id, int repeats) {
   for (int repeat = 0; repeat < repeats; repeat++) {
     launches_++;
     rewrite_inputs();
-    const auto scalars = launch_scalars(loaded_->trial->lowered, job_.sizes, default_scalars(job_.program, job_.scalars, launches_), transport_.rank());
+    const auto scalars = launch_scalars(loaded_->trial->lowered, job_.sizes,
+                                        default_scalars(job_.program, job_.scalars, launches_), transport_.rank());
     meet();
     const int64_t begin = now_ns();
     loaded_->bound->launch(scalars);
@@ -147,10 +157,14 @@ uint64_t TuneRank::digest_over(const ir::Name& name, const std::vector<Piece>& w
   const int buffer = buffer_of(mine, name);
   const int64_t element = size_bytes(*parse_dtype(mine.plan.buffers[static_cast<size_t>(buffer)].dtype));
   uint64_t sum = 0;
-  for (const Piece& have : pieces(mine, job_.sizes, transport_.rank(), buffer, loaded_->args.buffers[static_cast<size_t>(buffer)]))
+  for (const Piece& have :
+       pieces(mine, job_.sizes, transport_.rank(), buffer, loaded_->args.buffers[static_cast<size_t>(buffer)]))
     for (const Piece& want : wanted) {
-      const int64_t begin = std::max(have.position, want.position), end = std::min(have.position + have.count, want.position + want.count);
-      if (begin < end) sum += digest(element, {static_cast<std::byte*>(have.at) + (begin - have.position) * element, begin, end - begin});
+      const int64_t begin = std::max(have.position, want.position),
+                    end = std::min(have.position + have.count, want.position + want.count);
+      if (begin < end)
+        sum +=
+            digest(element, {static_cast<std::byte*>(have.at) + (begin - have.position) * element, begin, end - begin});
     }
   return sum;
 }
@@ -160,7 +174,7 @@ std::string TuneRank::remember_digests(int plain) {
   fresh();
   launch_once();
   launch_once();
-  std::map<std::string, uint64_t> known;                 // many trials hold the same positions
+  std::map<std::string, uint64_t> known;  // many trials hold the same positions
   for (const tune::Trial& trial : job_.trials)
     for (const ir::Name& name : results(job_.program)) {
       const std::vector<Piece> wanted = held(trial, name);
@@ -181,7 +195,8 @@ std::string TuneRank::compare_bits(int id) {
   launch_once();
   std::string differ;
   for (const ir::Name& name : results(job_.program))
-    if (digest_over(name, held(*loaded_->trial, name)) != digests_.at(fmt::format("{}/{}", id, name))) differ += (differ.empty() ? "" : ", ") + name;
+    if (digest_over(name, held(*loaded_->trial, name)) != digests_.at(fmt::format("{}/{}", id, name)))
+      differ += (differ.empty() ? "" : ", ") + name;
   meet();
   return differ.empty() ? "same" : differ;
 }
@@ -195,7 +210,8 @@ double TuneRank::error_of(const ir::Name& name, const ir::Tensor& expected) {
   double squares = 0, worst = 0;
   for (const double value : expected.f) squares += value * value;
   const double scale = std::sqrt(squares / std::max<double>(1, static_cast<double>(expected.f.size())));
-  for (const Piece& piece : pieces(lowered, job_.sizes, transport_.rank(), buffer, loaded_->args.buffers[static_cast<size_t>(buffer)]))
+  for (const Piece& piece :
+       pieces(lowered, job_.sizes, transport_.rank(), buffer, loaded_->args.buffers[static_cast<size_t>(buffer)]))
     for (int64_t i = 0; i < piece.count; i++) {
       const void* at = static_cast<std::byte*>(piece.at) + i * element;
       const size_t position = static_cast<size_t>(piece.position + i);

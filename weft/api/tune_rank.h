@@ -18,8 +18,8 @@ struct TuneJob {
   ir::Sizes sizes;
   std::map<std::string, double> scalars;
   std::vector<tune::Trial> trials;
-  int64_t block_bytes = 0;               // the hungriest trial's
-  const std::vector<ir::Values>* expected = nullptr;     // reference values after each of two launches, by name
+  int64_t block_bytes = 0;                            // the hungriest trial's
+  const std::vector<ir::Values>* expected = nullptr;  // reference values after each of two launches, by name
 };
 // Block size over all trials; call before the job starts.
 int64_t block_bytes(const TuneJob& job);
@@ -37,7 +37,7 @@ class TuneRank {
  private:
   struct Loaded;
   void load(int id);
-  void fresh();                                          // patterned inputs and states
+  void fresh();  // patterned inputs and states
   void rewrite_inputs();
   void launch_once();
   void fill_buffers(bool inputs, bool states);
@@ -47,7 +47,7 @@ class TuneRank {
   std::string compare_reference(int id);
   std::vector<Piece> held(const tune::Trial& trial, const ir::Name& name) const;
   uint64_t digest_over(const ir::Name& name, const std::vector<Piece>& wanted) const;
-  void meet();                                           // a spinning barrier: ranks leave it within a cache line's hop
+  void meet();  // a spinning barrier: ranks leave it within a cache line's hop
   double error_of(const ir::Name& name, const ir::Tensor& expected);
 
   transport::Transport& transport_;
@@ -58,7 +58,7 @@ class TuneRank {
   std::unique_ptr<Loaded> loaded_;
   int launches_ = 0;
   uint64_t meetings_ = 0;
-  std::map<std::string, uint64_t> digests_;              // "ID/name"
+  std::map<std::string, uint64_t> digests_;  // "ID/name"
 };
 
 // Values whose contents a launch decides: outputs, and states under their own names.

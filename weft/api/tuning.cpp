@@ -72,8 +72,10 @@ ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t ele
     for (std::vector<int64_t>& shape : shapes)
       if (!shape.empty()) shape[0] = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(shape[0]) * ratio));
   if (!out.tensors.empty()) return out;
-  auto longest = std::max_element(out.dims.begin(), out.dims.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (longest != out.dims.end()) longest->second = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(longest->second) * ratio));
+  auto longest = std::max_element(out.dims.begin(), out.dims.end(),
+                                  [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (longest != out.dims.end())
+    longest->second = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(longest->second) * ratio));
   return out;
 }
 
@@ -86,7 +88,8 @@ void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, 
 }
 
 void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request) {
-  TrialRunner runner({request.program, request.sizes, request.scalars, trials, 0, nullptr}, request.threads, request.pin);
+  TrialRunner runner({request.program, request.sizes, request.scalars, trials, 0, nullptr}, request.threads,
+                     request.pin);
   tune::measure(trials, runner, request.rounds);
   runner.finish();
 }
@@ -111,14 +114,17 @@ TuneReport tune_program(const TuneRequest& request) {
     check_trials(trials, request.program, small, request.threads, request.scalars, report.tolerance);
   }
   say(fmt::format("starting {} ranks", request.sizes.ranks));
-  TrialRunner runner({request.program, request.sizes, request.scalars, trials, 0, nullptr}, request.threads, request.pin);
+  TrialRunner runner({request.program, request.sizes, request.scalars, trials, 0, nullptr}, request.threads,
+                     request.pin);
   report.memory_bytes = runner.block_bytes() * request.sizes.ranks;
   if (request.check) {
     say("comparing bits with the plain schedule");
     check_bits(trials, runner);
   }
   tune::RoundOptions rounds = request.rounds;
-  rounds.progress = [&](int round, int alive, double best_ns) { say(fmt::format("round {}: {} schedules alive, best {}", round, alive, human_ns(best_ns))); };
+  rounds.progress = [&](int round, int alive, double best_ns) {
+    say(fmt::format("round {}: {} schedules alive, best {}", round, alive, human_ns(best_ns)));
+  };
   for (tune::Trial& trial : trials) trial.given_up |= trial.check.rfind("WRONG", 0) == 0;
   tune::measure(trials, runner, rounds);
   runner.finish();

@@ -16,23 +16,23 @@ namespace weft::api {
 
 struct TuneRequest {
   ir::Program program;
-  ir::Sizes sizes;                       // with ranks
+  ir::Sizes sizes;  // with ranks
   topo::Machine machine;
   bool threads = false, pin = true;
-  tune::SearchOptions search;            // ranks and sizes are taken from above
+  tune::SearchOptions search;  // ranks and sizes are taken from above
   tune::RoundOptions rounds;
   std::map<std::string, double> scalars;
   bool check = true;
-  int64_t check_elements = 4 << 20;      // of the reference check: the same tensors, scaled to so many elements
-  std::function<void(const std::string&)> progress;      // one line at a time, replaced by the next
+  int64_t check_elements = 4 << 20;  // of the reference check: the same tensors, scaled to so many elements
+  std::function<void(const std::string&)> progress;  // one line at a time, replaced by the next
 };
 struct TuneReport {
-  tune::SearchSpace space;               // trials measured and checked, best first
+  tune::SearchSpace space;  // trials measured and checked, best first
   tune::ModelReport model;
   std::vector<std::string> explanation;
-  int64_t memory_bytes = 0;              // of all ranks together
-  int64_t check_elements = 0;            // 0: not checked
-  double tolerance = 0;                  // of the reference check, relative to the value's own scale
+  int64_t memory_bytes = 0;    // of all ranks together
+  int64_t check_elements = 0;  // 0: not checked
+  double tolerance = 0;        // of the reference check, relative to the value's own scale
 };
 TuneReport tune_program(const TuneRequest& request);
 
@@ -43,7 +43,7 @@ void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request
 // evaluator: fills trial.check with the largest error, or what is wrong.
 void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
                   const std::map<std::string, double>& scalars, double tolerance);
-double tolerance_of(const ir::Program& program);         // by the narrowest float that is stored or sent; 0: integers only
+double tolerance_of(const ir::Program& program);  // by the narrowest float that is stored or sent; 0: integers only
 // The same tensors and sizes, scaled down until the largest tensor has at most so many elements.
 ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t elements);
 

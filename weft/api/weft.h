@@ -28,7 +28,7 @@
 namespace weft {
 
 struct PrepareOptions {
-  ir::Sizes sizes;                       // `ranks` is filled in
+  ir::Sizes sizes;  // `ranks` is filled in
   // "plain", "fused", "tuned" (the tuning file's, else "fused"), a candidate's name from the tuner's table, the path of
   // a schedule file, or a schedule's text.
   std::string schedule = "tuned";
@@ -50,7 +50,10 @@ class Executable {
   // Memory of an input, output or state, whole values row-major (a state stored sliced: this rank's part). For a value
   // over `tensors P` ask tensors(), one address each. Error(user) for unknown names.
   void* data(const ir::Name& name);
-  template <typename T> std::span<T> data(const ir::Name& name) { return {static_cast<T*>(data(name)), static_cast<size_t>(bytes(name)) / sizeof(T)}; }
+  template <typename T>
+  std::span<T> data(const ir::Name& name) {
+    return {static_cast<T*>(data(name)), static_cast<size_t>(bytes(name)) / sizeof(T)};
+  }
   std::vector<void*> tensors(const ir::Name& name);
   int64_t bytes(const ir::Name& name) const;
   // The caller's own memory instead (own_buffers): contiguous, or one address per tensor. Before the first launch.
@@ -87,9 +90,9 @@ class Rank {
 };
 
 struct RunOptions {
-  bool threads = false;                  // ranks are processes otherwise
+  bool threads = false;  // ranks are processes otherwise
   bool pin = true;
-  double timeout_s = 0;                  // 0: WEFT_TIMEOUT_S
+  double timeout_s = 0;  // 0: WEFT_TIMEOUT_S
 };
 // Runs body on `ranks` ranks and returns when all are done; throws the first failure of any.
 void run(int ranks, const std::function<void(Rank&)>& body, const RunOptions& options = {});

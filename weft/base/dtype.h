@@ -12,19 +12,36 @@
 
 namespace weft {
 
-enum class Dtype : uint8_t { f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, boolean, f64x2 };
+enum class Dtype : uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8e4m3,
+  f8e5m2,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean,
+  f64x2
+};
 
 // All dtypes that programs may name, in the order above. f64x2 (a pair of f64) exists in plans only.
 const std::vector<Dtype>& all_dtypes();
-std::string_view name(Dtype dtype);                     // "f32", "bool", ...
+std::string_view name(Dtype dtype);  // "f32", "bool", ...
 std::optional<Dtype> parse_dtype(std::string_view text);
 int64_t size_bytes(Dtype dtype);
 bool is_float(Dtype dtype);
-bool is_integer(Dtype dtype);                           // signed and unsigned, not bool
+bool is_integer(Dtype dtype);  // signed and unsigned, not bool
 bool is_signed(Dtype dtype);
-Dtype compute_dtype(Dtype dtype);                       // D5: f32 for f16, bf16, fp8; else itself
-Dtype accumulate_dtype(Dtype dtype);                    // reductions over ranks: f32 for 16- and 8-bit floats; else itself
-Dtype fold_dtype(Dtype dtype);                          // D4: f32 for 16- and 8-bit floats, i64 / u64 for narrow integers; else itself
+Dtype compute_dtype(Dtype dtype);     // D5: f32 for f16, bf16, fp8; else itself
+Dtype accumulate_dtype(Dtype dtype);  // reductions over ranks: f32 for 16- and 8-bit floats; else itself
+Dtype fold_dtype(Dtype dtype);        // D4: f32 for 16- and 8-bit floats, i64 / u64 for narrow integers; else itself
 
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_f16(float value);

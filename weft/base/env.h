@@ -15,8 +15,8 @@ struct EnvVariable {
 };
 
 const std::vector<EnvVariable>& env_variables();
-std::string env(std::string_view name);            // the value or its fallback; an undeclared name is an internal error
-bool env_flag(std::string_view name);              // "1", "true", "on", "yes" / "0", "false", "off", "no", ""; else kind user
-int64_t env_int(std::string_view name);            // kind user where it is no integer
+std::string env(std::string_view name);  // the value or its fallback; an undeclared name is an internal error
+bool env_flag(std::string_view name);    // "1", "true", "on", "yes" / "0", "false", "off", "no", ""; else kind user
+int64_t env_int(std::string_view name);  // kind user where it is no integer
 
 }  // namespace weft

@@ -60,7 +60,8 @@ template <typename... Args>
 // For what cannot happen unless we made a mistake: throws ErrorKind::internal with file, line and condition.
 [[noreturn]] void internal_failure(const char* file, int line, const char* condition, const std::string& message);
 
-#define WEFT_CHECK(condition, ...) \
-  (static_cast<bool>(condition) ? void(0) : ::weft::internal_failure(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)))
+#define WEFT_CHECK(condition, ...)        \
+  (static_cast<bool>(condition) ? void(0) \
+                                : ::weft::internal_failure(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)))
 
 }  // namespace weft

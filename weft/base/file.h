@@ -7,7 +7,7 @@
 
 namespace weft {
 
-std::string read_file(const std::filesystem::path& path);                      // kind io with path and reason
+std::string read_file(const std::filesystem::path& path);  // kind io with path and reason
 // Writes a temporary beside `path`, syncs and renames: readers see the old file or the new one, never a part.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
@@ -15,7 +15,7 @@ void write_file(const std::filesystem::path& path, std::string_view bytes);
 // directory owned by somebody else or open to others is refused (kind io): code is loaded from it.
 std::filesystem::path cache_directory();
 
-int64_t now_ns();                                   // monotonic clock
-int64_t free_memory_bytes();                        // MemAvailable, and the cgroup's rest where that is less
+int64_t now_ns();             // monotonic clock
+int64_t free_memory_bytes();  // MemAvailable, and the cgroup's rest where that is less
 
 }  // namespace weft

@@ -8,6 +8,6 @@
 namespace weft {
 
 uint64_t hash64(std::string_view bytes, uint64_t seed = 0);
-std::string hash_hex(std::string_view bytes);      // 128 bits, 32 hex digits
+std::string hash_hex(std::string_view bytes);  // 128 bits, 32 hex digits
 
 }  // namespace weft

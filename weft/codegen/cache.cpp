@@ -64,11 +64,14 @@ class EntryLock {
     if (file < 0)
       throw Error(ErrorKind::io, fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)),
                   "make the cache writable, or set WEFT_CACHE_DIR to a directory that is");
-    struct stat mine {}, there {};
+    struct stat mine {
+    }, there{};
     const bool locked = flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &mine) == 0 &&
                         stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-    if (locked) file_ = file;
-    else close(file);
+    if (locked)
+      file_ = file;
+    else
+      close(file);
     return locked;
   }
 
@@ -133,7 +136,7 @@ bool intact(const fs::path& object) {
   try {
     bytes = read_file(object);
   } catch (const Error&) {
-    return false;                                 // unreadable or just removed: as good as absent
+    return false;  // unreadable or just removed: as good as absent
   }
   if (bytes.size() < seal_bytes) return false;
   const std::string_view all = bytes, body = all.substr(0, all.size() - seal_bytes), mark = all.substr(body.size());
@@ -174,7 +177,7 @@ std::vector<void*> Cache::load(const std::vector<Unit>& units, CacheReport* repo
 }
 
 void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<size_t>& missing, CacheReport& report) {
-  std::vector<std::pair<std::string, size_t>> wanted;          // by hash: the order of locking
+  std::vector<std::pair<std::string, size_t>> wanted;  // by hash: the order of locking
   for (const size_t i : missing) wanted.push_back({hash(units[i]), i});
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(
@@ -212,7 +215,9 @@ void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<si
     std::error_code error;
     fs::rename(jobs[j].object, object_path(of_job[j].first), error);
     if (error)
-      throw Error(ErrorKind::io, fmt::format("cannot put {} into the kernel cache: {}", object_path(of_job[j].first).string(), error.message()),
+      throw Error(ErrorKind::io,
+                  fmt::format("cannot put {} into the kernel cache: {}", object_path(of_job[j].first).string(),
+                              error.message()),
                   "remove what stands there, or name another folder with WEFT_CACHE_DIR");
   }
 }

@@ -10,11 +10,13 @@
 namespace weft::codegen {
 
 struct Unit {
-  std::string source;                   // complete C++ text
-  std::string what;                     // for messages: the kernel and its shape
+  std::string source;  // complete C++ text
+  std::string what;    // for messages: the kernel and its shape
 };
 
-struct CacheReport { int found = 0, compiled = 0; };
+struct CacheReport {
+  int found = 0, compiled = 0;
+};
 
 class Cache {
  public:
@@ -27,7 +29,7 @@ class Cache {
   // compiler's first lines.
   std::vector<void*> load(const std::vector<Unit>& units, CacheReport* report = nullptr);
 
-  std::string hash(const Unit& unit) const;       // 32 hex digits
+  std::string hash(const Unit& unit) const;  // 32 hex digits
   std::filesystem::path object_path(const std::string& hash) const;
   std::filesystem::path source_path(const std::string& hash) const;
 

@@ -9,9 +9,9 @@
 namespace weft::codegen {
 
 struct Compiler {
-  std::vector<std::string> command;     // program (absolute path) and leading arguments ("ccache g++")
+  std::vector<std::string> command;  // program (absolute path) and leading arguments ("ccache g++")
   std::vector<std::string> flags;
-  std::string identity;                 // changes when compiler, flags or processor change; part of every content hash
+  std::string identity;  // changes when compiler, flags or processor change; part of every content hash
 };
 
 // WEFT_CXX, else the compiler Weft was built with, else c++, g++, clang++ in PATH. Nothing: none of them is there.
@@ -22,9 +22,9 @@ std::optional<Compiler> find_compiler();
 std::string cpu_identity();
 
 struct CompileJob {
-  std::filesystem::path source, object, log;      // log: what the compiler says
-  std::string error;                              // out: empty where the object was made
-  std::string command_line;                       // out
+  std::filesystem::path source, object, log;  // log: what the compiler says
+  std::string error;                          // out: empty where the object was made
+  std::string command_line;                   // out
 };
 // Runs at most `side_by_side` compilers at a time (0: one per core). Each has `deadline_s` seconds.
 void compile(const Compiler& compiler, std::vector<CompileJob>& jobs, int side_by_side = 0, double deadline_s = 120);

@@ -20,8 +20,8 @@ std::string cpu_identity() {
   for (const auto& ask : asked) {
     unsigned a = 0, b = 0, c = 0, d = 0;
     __get_cpuid_count(ask.leaf, ask.subleaf, &a, &b, &c, &d);
-    if (ask.leaf == 1) b = 0;                     // which core we happen to run on
-    if (ask.leaf == 0xd) b = 0;                   // size of the state in use
+    if (ask.leaf == 1) b = 0;    // which core we happen to run on
+    if (ask.leaf == 0xd) b = 0;  // size of the state in use
     text += fmt::format(" {:x}.{:x}.{:x}.{:x}", a, b, c, d);
   }
   return text;

@@ -21,8 +21,11 @@ std::string memory_type(Dtype dtype) {
   switch (dtype) {
     case Dtype::f64: return "double";
     case Dtype::f32: return "float";
-    case Dtype::f16: case Dtype::bf16: return "uint16_t";
-    case Dtype::f8e4m3: case Dtype::f8e5m2: case Dtype::boolean: return "uint8_t";
+    case Dtype::f16:
+    case Dtype::bf16: return "uint16_t";
+    case Dtype::f8e4m3:
+    case Dtype::f8e5m2:
+    case Dtype::boolean: return "uint8_t";
     case Dtype::f64x2: return "f64x2";
     default: return integer_type(dtype);
   }
@@ -46,7 +49,7 @@ std::string nearly_f32_text(Dtype from, const std::string& x) {
 
 std::string store_text(Dtype value, Dtype memory, const std::string& x) {
   if (value == memory && value_type(value) == memory_type(memory)) return x;
-  if (is_narrow(value) && memory == Dtype::f32) return x;       // it is one already
+  if (is_narrow(value) && memory == Dtype::f32) return x;  // it is one already
   if (is_narrow(memory)) return fmt::format("wm::to_{}({})", name(memory), nearly_f32_text(value, x));
   if (memory == Dtype::boolean) return fmt::format("static_cast<uint8_t>({} != 0)", x);
   if (is_float(value) && memory == Dtype::u64) return fmt::format("wm::to_u64({})", x);
@@ -60,7 +63,7 @@ std::string without_parentheses(const std::string& x) {
   int depth = 0;
   for (size_t i = 0; i + 1 < x.size(); i++) {
     depth += (x[i] == '(') - (x[i] == ')');
-    if (depth == 0) return x;                     // the first one closes before the end
+    if (depth == 0) return x;  // the first one closes before the end
   }
   return x.substr(1, x.size() - 2);
 }

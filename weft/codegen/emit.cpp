@@ -41,7 +41,8 @@ std::string source_list(const kernel::StepShape& shape) {
   if (reduced.size() > 1)
     all.push_back(
         fmt::format("{}({}) as {}", kernel::name(shape.reduction), join(reduced, ", "), name(shape.reduced_dtype)));
-  else if (!reduced.empty()) all.push_back(fmt::format("{} as {}", reduced[0], name(shape.reduced_dtype)));
+  else if (!reduced.empty())
+    all.push_back(fmt::format("{} as {}", reduced[0], name(shape.reduced_dtype)));
   for (const SourceShape& s : shape.others) all.push_back(describe(s));
   return join(all, ", ");
 }

@@ -19,8 +19,8 @@ struct HoistedField {
 };
 
 struct StepSource {
-  std::string text;  // defines extern "C" void FUNCTION(const Args*, const void*); what a person reads
-  std::string preamble;                 // what stands before it in the compiled file: element functions, stores, folds
+  std::string text;      // defines extern "C" void FUNCTION(const Args*, const void*); what a person reads
+  std::string preamble;  // what stands before it in the compiled file: element functions, stores, folds
   std::string function;
   std::vector<HoistedField> hoisted;
   int64_t hoisted_bytes = 0;
@@ -33,7 +33,7 @@ expr::Body with_c_names(const expr::Body& body);
 // Hands out C++ identifiers: the wish, or the wish with a number.
 class Names {
  public:
-  Names();                              // keywords and what generated files declare are taken
+  Names();  // keywords and what generated files declare are taken
   std::string take(const std::string& wish);
 
  private:
@@ -44,16 +44,18 @@ class Names {
 StepSource emit(const kernel::TypedStep& step);
 
 // ---- pieces, shared with later back ends
-std::string memory_type(Dtype dtype);                                   // "uint16_t" for f16
-std::string value_type(Dtype dtype);                                    // "float" for f16: what arithmetic is done in
-std::string load_text(Dtype dtype, const std::string& memory);          // the value of what lies in memory
+std::string memory_type(Dtype dtype);                           // "uint16_t" for f16
+std::string value_type(Dtype dtype);                            // "float" for f16: what arithmetic is done in
+std::string load_text(Dtype dtype, const std::string& memory);  // the value of what lies in memory
 std::string store_text(Dtype value, Dtype memory,
-                       const std::string& x);                           // what lies in memory for a value; rounds once
-std::string convert_text(Dtype from, Dtype to, const std::string& x);   // value to value, rounded to `to`
+                       const std::string& x);                          // what lies in memory for a value; rounds once
+std::string convert_text(Dtype from, Dtype to, const std::string& x);  // value to value, rounded to `to`
 std::string nearly_f32_text(Dtype from, const std::string& x);  // the f32 that still says whether something was lost
-std::string without_parentheses(const std::string& x);                  // "(a + b)" -> "a + b", "(a) + (b)" stays
+std::string without_parentheses(const std::string& x);          // "(a + b)" -> "a + b", "(a) + (b)" stays
 std::string combine_text(kernel::Reduction reduction, Dtype dtype, const std::string& a, const std::string& b);
-struct PreludeParts { bool pairs = false, streams = false, halves = false, folds = false; };
-std::string preamble_text(const PreludeParts& parts);                   // expr's functions and codegen/prelude_impl.h
+struct PreludeParts {
+  bool pairs = false, streams = false, halves = false, folds = false;
+};
+std::string preamble_text(const PreludeParts& parts);  // expr's functions and codegen/prelude_impl.h
 
 }  // namespace weft::codegen

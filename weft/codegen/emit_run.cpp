@@ -166,8 +166,10 @@ void RunEmitter::pointers() {
     const Source& s = sources_[i];
     const std::string type = memory_type(s.shape.dtype),
                       pointer = fmt::format("static_cast<const {}*>(args->sources[{}])", type, i);
-    if (s.shape.alignment == Alignment::single) line(fmt::format("  const {} {} = *{};", type, s.name, pointer));
-    else line(fmt::format("  const {}* const {} = {};", type, s.name, pointer));
+    if (s.shape.alignment == Alignment::single)
+      line(fmt::format("  const {} {} = *{};", type, s.name, pointer));
+    else
+      line(fmt::format("  const {}* const {} = {};", type, s.name, pointer));
   }
   for (const Target& t : targets_)
     line(fmt::format("  {}* const {} = static_cast<{}*>(args->targets[{}]);", memory_type(t.shape.dtype), t.pointer,
@@ -268,7 +270,8 @@ void RunEmitter::sum(const std::string& indent) {
   const Dtype dtype = step_.accumulate;
   for (size_t i = 0; i < shape_.reduced.size(); i++) {
     const std::string next = convert_text(sources_[i].shape.dtype, dtype, loaded(sources_[i]));
-    if (i == 0) line(fmt::format("{}{} sum = {};", indent, value_type(dtype), next));
+    if (i == 0)
+      line(fmt::format("{}{} sum = {};", indent, value_type(dtype), next));
     else
       line(fmt::format("{}sum = {};", indent, without_parentheses(combine_text(shape_.reduction, dtype, "sum", next))));
   }

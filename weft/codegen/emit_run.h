@@ -13,29 +13,29 @@ class RunEmitter {
   // `body`: of the kernel, with C names; empty for a copy.
   RunEmitter(const kernel::TypedStep& step, const expr::Body& body);
   std::string emit(const std::string& function, bool has_hoisted);
-  PreludeParts parts() const;                     // what the text uses
+  PreludeParts parts() const;  // what the text uses
 
  private:
   struct Source {
     kernel::SourceShape shape;
-    std::string name;                             // pointer, or what a single one holds
-    std::string wide;                             // f16: the block that holds it as f32; else empty
+    std::string name;  // pointer, or what a single one holds
+    std::string wide;  // f16: the block that holds it as f32; else empty
   };
   struct Target {
     kernel::TargetShape shape;
     size_t index = 0;
     std::string pointer;
-    std::string block;  // where the element loop leaves the value; empty: straight in the target
-    std::string bits;                             // f16 that is streamed: the block of its bits
-    std::string lanes, combine;                   // folds
+    std::string block;           // where the element loop leaves the value; empty: straight in the target
+    std::string bits;            // f16 that is streamed: the block of its bits
+    std::string lanes, combine;  // folds
   };
 
   void line(const std::string& text = "") { text_ += text + "\n"; }
   bool any(kernel::Store store) const;
-  bool blocked() const;                           // through blocks of elements; else one plain loop
-  bool reduces() const;                           // more than reading one source as it is
-  bool halves() const;                            // the reduced value is f16: rounded block by block
-  bool untouched(const Target& t) const;          // a copy of one dtype: memory's form goes through
+  bool blocked() const;                   // through blocks of elements; else one plain loop
+  bool reduces() const;                   // more than reading one source as it is
+  bool halves() const;                    // the reduced value is f16: rounded block by block
+  bool untouched(const Target& t) const;  // a copy of one dtype: memory's form goes through
   Dtype value_dtype(const Target& t) const { return step_.values[t.shape.output]; }
   Dtype accumulator(const Target& t) const { return kernel::accumulator_dtype(value_dtype(t)); }
   std::string block_type(const Target& t) const;

@@ -34,10 +34,14 @@ struct GeneratedStep {
 // Where a narrow float is computed with as f32, its rounded value lies as f32.
 void store_field(const HoistedField& field, const expr::ScalarValue& value, void* to) {
   char rounded[8] = {};
-  if (value.is_integer) store_i64(field.dtype, rounded, value.integer);
-  else store_f64(field.dtype, rounded, value.number);
-  if (is_float(field.dtype) && size_bytes(field.dtype) < 4) store_f64(Dtype::f32, to, load_f64(field.dtype, rounded));
-  else std::memcpy(to, rounded, static_cast<size_t>(size_bytes(field.dtype)));
+  if (value.is_integer)
+    store_i64(field.dtype, rounded, value.integer);
+  else
+    store_f64(field.dtype, rounded, value.number);
+  if (is_float(field.dtype) && size_bytes(field.dtype) < 4)
+    store_f64(Dtype::f32, to, load_f64(field.dtype, rounded));
+  else
+    std::memcpy(to, rounded, static_cast<size_t>(size_bytes(field.dtype)));
 }
 
 void prepare(const expr::ScalarValue* scalars, int64_t ranks, void* hoisted, const void* self) {
@@ -59,7 +63,7 @@ struct Registry {
   std::map<std::string, std::unique_ptr<GeneratedStep>> steps;
 };
 Registry& registry() {
-  static auto* all = new Registry;                // never destroyed: code outlives libraries
+  static auto* all = new Registry;  // never destroyed: code outlives libraries
   return *all;
 }
 
@@ -74,8 +78,10 @@ class GeneratedLibrary : public kernel::KernelLibrary {
     std::vector<size_t> missing;
     for (size_t i = 0; i < shapes.size(); i++) {
       keys.push_back(shapes[i].key() + "\n" + identity_);
-      if (kernel::kind(shapes[i].kernel) == kernel::Kind::tile) codes[i] = tiles_->find({shapes[i]})[0];
-      else if (!known(keys[i], codes[i])) missing.push_back(i);
+      if (kernel::kind(shapes[i].kernel) == kernel::Kind::tile)
+        codes[i] = tiles_->find({shapes[i]})[0];
+      else if (!known(keys[i], codes[i]))
+        missing.push_back(i);
     }
     if (!missing.empty()) build(shapes, keys, missing, codes);
     return codes;

@@ -17,11 +17,16 @@ std::string preamble_text(const PreludeParts& parts) {
     const size_t end = rest.find('\n');
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
-    if (line == "//@ pair") keep = parts.pairs;
-    else if (line == "//@ stream") keep = parts.streams;
-    else if (line == "//@ half") keep = parts.halves;
-    else if (line == "//@ fold") keep = parts.folds;
-    else if (keep) text += std::string(line) + "\n";
+    if (line == "//@ pair")
+      keep = parts.pairs;
+    else if (line == "//@ stream")
+      keep = parts.streams;
+    else if (line == "//@ half")
+      keep = parts.halves;
+    else if (line == "//@ fold")
+      keep = parts.folds;
+    else if (keep)
+      text += std::string(line) + "\n";
   }
   return text + "\n}  // namespace\n\n";
 }

@@ -12,18 +12,20 @@ namespace {
 struct Args {
   const void* const* sources;
   void* const* targets;
-  int64_t count;                        // elements of this run
-  int64_t position;                     // of its first element in the whole value
+  int64_t count;     // elements of this run
+  int64_t position;  // of its first element in the whole value
   const void* hoisted;
 };
 
 //@ pair
-struct f64x2 { double a, b; };
-#define WEFT_PAIR(NAME, EXPR) \
+struct f64x2 {
+  double a, b;
+};
+#define WEFT_PAIR(NAME, EXPR)                                    \
   WEFT_FN double NAME##_one(double x, double y) { return EXPR; } \
   WEFT_FN f64x2 NAME(f64x2 x, f64x2 y) { return {NAME##_one(x.a, y.a), NAME##_one(x.b, y.b)}; }
 WEFT_PAIR(pair_sum, x + y)
-WEFT_PAIR(pair_prod, x * y)
+WEFT_PAIR(pair_prod, x* y)
 WEFT_PAIR(pair_min, wm::min(x, y))
 WEFT_PAIR(pair_max, wm::max(x, y))
 WEFT_PAIR(pair_logical_and, static_cast<double>(x != 0 && y != 0))
@@ -60,7 +62,8 @@ WEFT_FN void stream_line(void* to, const void* from) { __builtin_memcpy(to, from
 WEFT_FN bool on_line(const void* at) { return reinterpret_cast<uintptr_t>(at) % 64 == 0; }
 
 // One block: whole lines where the target begins on a line, plain stores elsewhere.
-template <int64_t block, class T> WEFT_FN void stream(T* to, const T* from, int64_t count) {
+template <int64_t block, class T>
+WEFT_FN void stream(T* to, const T* from, int64_t count) {
   constexpr int64_t line = 64 / sizeof(T);
   if (count == block && on_line(to)) {
     for (int64_t j = 0; j < block; j += line) stream_line(to + j, from + j);
@@ -74,7 +77,8 @@ template <int64_t block, class T> WEFT_FN void stream(T* to, const T* from, int6
 }
 
 // Elements in front of the first whole line, at most `count`.
-template <class T> WEFT_FN int64_t before_line(const T* to, int64_t count) {
+template <class T>
+WEFT_FN int64_t before_line(const T* to, int64_t count) {
   const int64_t head = static_cast<int64_t>((64 - reinterpret_cast<uintptr_t>(to) % 64) % 64 / sizeof(T));
   return head < count ? head : count;
 }
@@ -125,17 +129,23 @@ WEFT_FN void narrow_f16(uint16_t* to, const float* from, int64_t count) {
 
 //@ fold
 // ---- folds: element i of a run goes to lane i % 32, then the upper half of the lanes into the lower, five times
-template <class T, class Combine> struct Lanes { alignas(64) T lane[32]; };
-template <class T, class C> WEFT_FN void fold_begin(Lanes<T, C>& l, T identity) {
+template <class T, class Combine>
+struct Lanes {
+  alignas(64) T lane[32];
+};
+template <class T, class C>
+WEFT_FN void fold_begin(Lanes<T, C>& l, T identity) {
   for (int j = 0; j < 32; j++) l.lane[j] = identity;
 }
-template <class T, class C> WEFT_FN void fold_add(Lanes<T, C>& l, const T* values, int64_t count) {
+template <class T, class C>
+WEFT_FN void fold_add(Lanes<T, C>& l, const T* values, int64_t count) {
   int64_t i = 0;
   for (; i + 32 <= count; i += 32)
     for (int j = 0; j < 32; j++) l.lane[j] = C::of(l.lane[j], values[i + j]);
   for (int j = 0; i + j < count; j++) l.lane[j] = C::of(l.lane[j], values[i + j]);
 }
-template <class T, class C> WEFT_FN T fold_end(Lanes<T, C>& l, T cell) {
+template <class T, class C>
+WEFT_FN T fold_end(Lanes<T, C>& l, T cell) {
   for (int half = 16; half > 0; half /= 2)
     for (int j = 0; j < half; j++) l.lane[j] = C::of(l.lane[j], l.lane[j + half]);
   return C::of(cell, l.lane[0]);

@@ -27,8 +27,15 @@ namespace weft::expr {
 // Returns nothing for an all-weak expression. Throws Error(user) with rule D1, F4 or F5; the message names the operands.
 std::optional<Dtype> infer_dtype(const Expr& e, const std::function<std::optional<Dtype>(const std::string&)>& type_of);
 
-struct Value { std::string name; Dtype dtype; };
-struct Assignment { std::string name; Expr value; Dtype dtype; };
+struct Value {
+  std::string name;
+  Dtype dtype;
+};
+struct Assignment {
+  std::string name;
+  Expr value;
+  Dtype dtype;
+};
 
 struct Body {
   std::vector<Value> inputs;            // elements
@@ -63,16 +70,20 @@ Dtype output_dtype(const Body& body, size_t output);
 // Readable C++ for one element: "const float m1 = 0.9f * m + ...;", one line per assignment; hoisted scalar
 // subexpressions come out as names h0, h1 ... with their f64 expressions, to be computed once per launch.
 struct BodySource {
-  struct Hoisted { std::string name; Expr value; Dtype dtype; };
+  struct Hoisted {
+    std::string name;
+    Expr value;
+    Dtype dtype;
+  };
   std::vector<Hoisted> hoisted;
-  std::vector<std::string> lines;       // refer to inputs by their C names, to `pos` for the position
-  std::vector<std::string> outputs;     // C names of the outputs: a shadowing assignment gets a number, `a_s_2`
+  std::vector<std::string> lines;    // refer to inputs by their C names, to `pos` for the position
+  std::vector<std::string> outputs;  // C names of the outputs: a shadowing assignment gets a number, `a_s_2`
 };
 // In the lines narrow floats are float, bool is bool, others their C type; hoisted names have `dtype` (never narrow).
 // Lines call functions of functions_impl.h (namespace wm).
 BodySource source(const Body& body);
-std::string c_name(const std::string& name);      // "m1.s" -> "m1_s"
+std::string c_name(const std::string& name);  // "m1.s" -> "m1_s"
 
-int64_t flops(const Body& body);        // per element: + - * / compare select 1; functions their polynomial's count
+int64_t flops(const Body& body);  // per element: + - * / compare select 1; functions their polynomial's count
 
 }  // namespace weft::expr

@@ -13,11 +13,11 @@ namespace weft::expr {
 using Loop = void (*)(void* d, const void* a, const void* b, const void* c, int64_t n);
 
 struct Loops {
-  Loop (*operation)(Code code, Dtype dtype);             // dtype of the operands (of the branches for select)
-  Loop (*convert)(Dtype from, Dtype to);                 // register to register
-  Loop (*round)(Dtype from, Dtype narrow);               // register to f32 register that holds a narrow value
-  Loop (*load)(Dtype memory);                            // memory to register; nullptr where they are the same
-  Loop (*store)(Dtype memory);                           // register to memory, likewise
+  Loop (*operation)(Code code, Dtype dtype);  // dtype of the operands (of the branches for select)
+  Loop (*convert)(Dtype from, Dtype to);      // register to register
+  Loop (*round)(Dtype from, Dtype narrow);    // register to f32 register that holds a narrow value
+  Loop (*load)(Dtype memory);                 // memory to register; nullptr where they are the same
+  Loop (*store)(Dtype memory);                // register to memory, likewise
 };
 
 const Loops& best_loops();

@@ -10,11 +10,30 @@
 namespace weft::expr {
 namespace {
 
-template <class T> constexpr bool real = std::is_floating_point_v<T>;
+template <class T>
+constexpr bool real = std::is_floating_point_v<T>;
 
-#define WEFT_UNARY(NAME, EXPR) struct NAME { template <class T> WEFT_OF T of(T x) { EXPR; } };
-#define WEFT_BINARY(NAME, EXPR) struct NAME { template <class T> WEFT_OF T of(T x, T y) { EXPR; } };
-#define WEFT_COMPARE(NAME, OP) struct NAME { template <class T> WEFT_OF uint8_t of(T x, T y) { return x OP y; } };
+#define WEFT_UNARY(NAME, EXPR) \
+  struct NAME {                \
+    template <class T>         \
+    WEFT_OF T of(T x) {        \
+      EXPR;                    \
+    }                          \
+  };
+#define WEFT_BINARY(NAME, EXPR) \
+  struct NAME {                 \
+    template <class T>          \
+    WEFT_OF T of(T x, T y) {    \
+      EXPR;                     \
+    }                           \
+  };
+#define WEFT_COMPARE(NAME, OP)     \
+  struct NAME {                    \
+    template <class T>             \
+    WEFT_OF uint8_t of(T x, T y) { \
+      return x OP y;               \
+    }                              \
+  };
 
 WEFT_UNARY(Neg, if constexpr (real<T>) return -x; else return wm::neg(x))
 WEFT_UNARY(Square, if constexpr (real<T>) return x * x; else return wm::mul(x, x))
@@ -36,32 +55,51 @@ WEFT_BINARY(Mod, return wm::floor_mod(x, y))
 WEFT_BINARY(Pow, if constexpr (real<T>) return wm::pow(x, y); else return wm::int_pow(x, y))
 WEFT_BINARY(Min, return wm::min(x, y))
 WEFT_BINARY(Max, return wm::max(x, y))
-WEFT_COMPARE(Lt, <) WEFT_COMPARE(Gt, >) WEFT_COMPARE(Le, <=)
-WEFT_COMPARE(Ge, >=) WEFT_COMPARE(Eq, ==) WEFT_COMPARE(Ne, !=)
-struct And { template <class T> WEFT_OF T of(T x, T y) { return x & y; } };
-struct Or { template <class T> WEFT_OF T of(T x, T y) { return x | y; } };
-struct Not { template <class T> WEFT_OF T of(T x) { return x ^ T(1); } };
+WEFT_COMPARE(Lt, <)
+WEFT_COMPARE(Gt, >) WEFT_COMPARE(Le, <=) WEFT_COMPARE(Ge, >=) WEFT_COMPARE(Eq, ==) WEFT_COMPARE(Ne, !=) struct And {
+  template <class T>
+  WEFT_OF T of(T x, T y) {
+    return x & y;
+  }
+};
+struct Or {
+  template <class T>
+  WEFT_OF T of(T x, T y) {
+    return x | y;
+  }
+};
+struct Not {
+  template <class T>
+  WEFT_OF T of(T x) {
+    return x ^ T(1);
+  }
+};
 
-template <class F, class To, class From> void one(void* d, const void* a, const void*, const void*, int64_t n) {
+template <class F, class To, class From>
+void one(void* d, const void* a, const void*, const void*, int64_t n) {
   To* __restrict to = static_cast<To*>(d);
   const From* __restrict from = static_cast<const From*>(a);
   for (int64_t i = 0; i < n; ++i) to[i] = F::of(from[i]);
 }
-template <class F, class T> void unary(void* d, const void* a, const void* b, const void* c, int64_t n) {
+template <class F, class T>
+void unary(void* d, const void* a, const void* b, const void* c, int64_t n) {
   one<F, T, T>(d, a, b, c, n);
 }
-template <class F, class T> void binary(void* d, const void* a, const void* b, const void*, int64_t n) {
+template <class F, class T>
+void binary(void* d, const void* a, const void* b, const void*, int64_t n) {
   T* __restrict to = static_cast<T*>(d);
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
   for (int64_t i = 0; i < n; ++i) to[i] = F::of(x[i], y[i]);
 }
-template <class F, class T> void compare(void* d, const void* a, const void* b, const void*, int64_t n) {
+template <class F, class T>
+void compare(void* d, const void* a, const void* b, const void*, int64_t n) {
   uint8_t* __restrict to = static_cast<uint8_t*>(d);
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
   for (int64_t i = 0; i < n; ++i) to[i] = F::of(x[i], y[i]);
 }
 struct Choice {};
-template <class, class T> void choice(void* d, const void* a, const void* b, const void* c, int64_t n) {
+template <class, class T>
+void choice(void* d, const void* a, const void* b, const void* c, int64_t n) {
   T* __restrict to = static_cast<T*>(d);
   const uint8_t* which = static_cast<const uint8_t*>(a);
   const T *x = static_cast<const T*>(b), *y = static_cast<const T*>(c);
@@ -87,10 +125,12 @@ void position_of(void* d, const void* a, const void* b, const void* c, int64_t n
 
 // ---- tables
 
-template <template <class, class> class L, class F> Loop of_floats(Dtype t) {
+template <template <class, class> class L, class F>
+Loop of_floats(Dtype t) {
   return t == Dtype::f32 ? L<F, float>::loop : t == Dtype::f64 ? L<F, double>::loop : nullptr;
 }
-template <template <class, class> class L, class F> Loop of_integers(Dtype t) {
+template <template <class, class> class L, class F>
+Loop of_integers(Dtype t) {
   switch (t) {
     case Dtype::i64: return L<F, int64_t>::loop;
     case Dtype::i32: return L<F, int32_t>::loop;
@@ -103,16 +143,30 @@ template <template <class, class> class L, class F> Loop of_integers(Dtype t) {
     default: return nullptr;
   }
 }
-template <template <class, class> class L, class F> Loop of_numbers(Dtype t) {
+template <template <class, class> class L, class F>
+Loop of_numbers(Dtype t) {
   return is_float(t) ? of_floats<L, F>(t) : of_integers<L, F>(t);
 }
-template <template <class, class> class L, class F> Loop with_bool(Dtype t) {
+template <template <class, class> class L, class F>
+Loop with_bool(Dtype t) {
   return t == Dtype::boolean ? L<F, uint8_t>::loop : of_numbers<L, F>(t);
 }
-template <class F, class T> struct Unary { static constexpr Loop loop = unary<F, T>; };
-template <class F, class T> struct Binary { static constexpr Loop loop = binary<F, T>; };
-template <class F, class T> struct Compare { static constexpr Loop loop = compare<F, T>; };
-template <class F, class T> struct Choose { static constexpr Loop loop = choice<F, T>; };
+template <class F, class T>
+struct Unary {
+  static constexpr Loop loop = unary<F, T>;
+};
+template <class F, class T>
+struct Binary {
+  static constexpr Loop loop = binary<F, T>;
+};
+template <class F, class T>
+struct Compare {
+  static constexpr Loop loop = compare<F, T>;
+};
+template <class F, class T>
+struct Choose {
+  static constexpr Loop loop = choice<F, T>;
+};
 
 Loop operation(Code code, Dtype t) {
   switch (code) {
@@ -155,29 +209,69 @@ Loop operation(Code code, Dtype t) {
 
 // ---- conversions
 
-template <class To> struct Cast {
-  template <class From> WEFT_OF To of(From x) {
-    if constexpr (real<From> && std::is_same_v<To, uint64_t>) return wm::to_u64(x);
-    else if constexpr (real<From> && !real<To>) return static_cast<To>(wm::to_i64(x));
-    else return static_cast<To>(x);
+template <class To>
+struct Cast {
+  template <class From>
+  WEFT_OF To of(From x) {
+    if constexpr (real<From> && std::is_same_v<To, uint64_t>)
+      return wm::to_u64(x);
+    else if constexpr (real<From> && !real<To>)
+      return static_cast<To>(wm::to_i64(x));
+    else
+      return static_cast<To>(x);
   }
 };
-struct Truth { template <class From> WEFT_OF uint8_t of(From x) { return x != 0; } };
+struct Truth {
+  template <class From>
+  WEFT_OF uint8_t of(From x) {
+    return x != 0;
+  }
+};
 
 // The f32 that says what a narrower type needs to know of x.
-template <class From> WEFT_OF float widest(From x) {
-  if constexpr (real<From> || std::is_same_v<From, uint64_t>) return wm::sticky(x);
-  else return wm::sticky(static_cast<int64_t>(x));
+template <class From>
+WEFT_OF float widest(From x) {
+  if constexpr (real<From> || std::is_same_v<From, uint64_t>)
+    return wm::sticky(x);
+  else
+    return wm::sticky(static_cast<int64_t>(x));
 }
-struct RoundF16 { template <class From> WEFT_OF float of(From x) { return wm::round_f16(widest(x)); } };
-struct RoundBf16 { template <class From> WEFT_OF float of(From x) { return wm::round_bf16(widest(x)); } };
-struct RoundE4m3 { template <class From> WEFT_OF float of(From x) { return wm::round_f8e4m3(widest(x)); } };
-struct RoundE5m2 { template <class From> WEFT_OF float of(From x) { return wm::round_f8e5m2(widest(x)); } };
-
-template <class F, class To> struct FromEach {
-  template <class, class From> struct L { static constexpr Loop loop = one<F, To, From>; };
+struct RoundF16 {
+  template <class From>
+  WEFT_OF float of(From x) {
+    return wm::round_f16(widest(x));
+  }
 };
-template <class F, class To> Loop from_any(Dtype from) { return with_bool<FromEach<F, To>::template L, void>(from); }
+struct RoundBf16 {
+  template <class From>
+  WEFT_OF float of(From x) {
+    return wm::round_bf16(widest(x));
+  }
+};
+struct RoundE4m3 {
+  template <class From>
+  WEFT_OF float of(From x) {
+    return wm::round_f8e4m3(widest(x));
+  }
+};
+struct RoundE5m2 {
+  template <class From>
+  WEFT_OF float of(From x) {
+    return wm::round_f8e5m2(widest(x));
+  }
+};
+
+template <class F, class To>
+struct FromEach {
+  template <class, class From>
+  struct L {
+    static constexpr Loop loop = one<F, To, From>;
+  };
+};
+template <class F, class To>
+Loop from_any(Dtype from) {
+  return with_bool<FromEach<F, To>::template L, void>(from);
+}
 
 Loop convert(Dtype from, Dtype to) {
   switch (to) {
@@ -206,12 +300,17 @@ Loop round(Dtype from, Dtype narrow) {
   }
 }
 
-#define WEFT_NARROW(NAME, BITS) \
-  struct Load_##NAME { WEFT_OF float of(BITS x) { return wm::from_##NAME(x); } }; \
-  struct Store_##NAME { WEFT_OF BITS of(float x) { return wm::to_##NAME(x); } };
-WEFT_NARROW(f16, uint16_t) WEFT_NARROW(bf16, uint16_t) WEFT_NARROW(f8e4m3, uint8_t) WEFT_NARROW(f8e5m2, uint8_t)
+#define WEFT_NARROW(NAME, BITS)                             \
+  struct Load_##NAME {                                      \
+    WEFT_OF float of(BITS x) { return wm::from_##NAME(x); } \
+  };                                                        \
+  struct Store_##NAME {                                     \
+    WEFT_OF BITS of(float x) { return wm::to_##NAME(x); }   \
+  };
+WEFT_NARROW(f16, uint16_t)
+WEFT_NARROW(bf16, uint16_t) WEFT_NARROW(f8e4m3, uint8_t) WEFT_NARROW(f8e5m2, uint8_t)
 
-Loop load(Dtype memory) {
+    Loop load(Dtype memory) {
   switch (memory) {
     case Dtype::f16: return one<Load_f16, float, uint16_t>;
     case Dtype::bf16: return one<Load_bf16, float, uint16_t>;

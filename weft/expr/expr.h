@@ -21,21 +21,40 @@
 namespace weft::expr {
 
 enum class Op : uint8_t {
-  integer, number, name,                        // leaves: int64 value, f64 value, name
-  neg, not_,                                    // unary
-  add, sub, mul, div, mod, pow,                 // program: div is exact for floats, floor for integers; plan: floor
-  bit_and, bit_or, bit_xor, shl, shr,           // plan only
-  lt, gt, le, ge, eq, ne, and_, or_,            // value 0 or 1 (dtype bool)
-  call,                                         // name(args...): functions, casts (name is a dtype), rand, index, select
-  index,                                        // plan only: name[args[0]] or name[args[0]][args[1]], a table
+  integer,
+  number,
+  name,  // leaves: int64 value, f64 value, name
+  neg,
+  not_,  // unary
+  add,
+  sub,
+  mul,
+  div,
+  mod,
+  pow,  // program: div is exact for floats, floor for integers; plan: floor
+  bit_and,
+  bit_or,
+  bit_xor,
+  shl,
+  shr,  // plan only
+  lt,
+  gt,
+  le,
+  ge,
+  eq,
+  ne,
+  and_,
+  or_,    // value 0 or 1 (dtype bool)
+  call,   // name(args...): functions, casts (name is a dtype), rand, index, select
+  index,  // plan only: name[args[0]] or name[args[0]][args[1]], a table
 };
 
 struct Node;
-using Expr = std::shared_ptr<const Node>;       // never null except where stated
+using Expr = std::shared_ptr<const Node>;  // never null except where stated
 
 struct Node {
   Op op;
-  std::string name;                             // name, call, index
+  std::string name;  // name, call, index
   int64_t integer = 0;
   double number = 0;
   std::vector<Expr> args;
@@ -75,7 +94,12 @@ Linearity linearity(const Expr& e, const std::vector<std::string>& pending);
 Linearity linearity(const Expr& e, const std::vector<std::string>& pending, std::string_view reduction);
 
 // ---- scalar evaluation (launch scalars, lets, require): f64, integers exact while both sides are integers.
-struct ScalarValue { bool is_integer = false; int64_t integer = 0; double number = 0; double as_f64() const; };
+struct ScalarValue {
+  bool is_integer = false;
+  int64_t integer = 0;
+  double number = 0;
+  double as_f64() const;
+};
 using ScalarEnv = std::function<ScalarValue(const std::string&)>;
 ScalarValue evaluate_scalar(const Expr& e, const ScalarEnv& env);
 
@@ -84,20 +108,27 @@ ScalarValue evaluate_scalar(const Expr& e, const ScalarEnv& env);
 // Functions: sel(c, a, b) (only the chosen branch is evaluated) min max abs log2c p2floor. and, or, sel stop early.
 // What cannot be computed (division by zero, a negative shift) is Error(plan, V1).
 constexpr int64_t none = INT64_MIN;
-struct Table { std::vector<std::vector<int64_t>> rows; };       // indices wrap
+struct Table {
+  std::vector<std::vector<int64_t>> rows;
+};  // indices wrap
 class IntCode {
  public:
   IntCode() = default;
   // slot(name) gives the index into `values` or -1 (then V1 error "unknown name").
-  IntCode(const Expr& e, const std::function<int(const std::string&)>& slot, const std::map<std::string, Table>& tables);
-  int64_t run(const int64_t* values) const;     // a default-constructed code gives none
+  IntCode(const Expr& e, const std::function<int(const std::string&)>& slot,
+          const std::map<std::string, Table>& tables);
+  int64_t run(const int64_t* values) const;  // a default-constructed code gives none
   bool is_constant() const;
 
  private:
   class Compiler;
-  struct Instruction { uint8_t op; int32_t slot; int64_t value; };
+  struct Instruction {
+    uint8_t op;
+    int32_t slot;
+    int64_t value;
+  };
   std::vector<Instruction> code_;
-  std::vector<const Table*> tables_;            // owned by the caller, must outlive the code
+  std::vector<const Table*> tables_;  // owned by the caller, must outlive the code
 };
 
 }  // namespace weft::expr

@@ -14,15 +14,15 @@
 namespace weft::expr {
 
 struct Function {
-  std::string_view name;      // sqrt rsqrt exp log tanh sigmoid relu gelu silu abs min max select pow ...
+  std::string_view name;  // sqrt rsqrt exp log tanh sigmoid relu gelu silu abs min max select pow ...
   int arity;
   bool float_only;
-  double ulp_f32, ulp_f64;    // stated bound, tested exhaustively for f32 (every bit pattern under WEFT_SLOW=1)
-  int flops;                  // operations an element, for predictions
+  double ulp_f32, ulp_f64;  // stated bound, tested exhaustively for f32 (every bit pattern under WEFT_SLOW=1)
+  int flops;                // operations an element, for predictions
 };
 
 const std::vector<Function>& functions();
 const Function* find_function(std::string_view name);
-std::string_view functions_source();            // the text of functions_impl.h, embedded at build time
+std::string_view functions_source();  // the text of functions_impl.h, embedded at build time
 
 }  // namespace weft::expr

@@ -29,10 +29,26 @@ namespace wm {
 
 // ---- bits
 
-WEFT_FN uint64_t bits(double x) { uint64_t b; memcpy(&b, &x, 8); return b; }
-WEFT_FN uint32_t bits(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }
-WEFT_FN double f64_of(uint64_t b) { double x; memcpy(&x, &b, 8); return x; }
-WEFT_FN float f32_of(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }
+WEFT_FN uint64_t bits(double x) {
+  uint64_t b;
+  memcpy(&b, &x, 8);
+  return b;
+}
+WEFT_FN uint32_t bits(float x) {
+  uint32_t b;
+  memcpy(&b, &x, 4);
+  return b;
+}
+WEFT_FN double f64_of(uint64_t b) {
+  double x;
+  memcpy(&x, &b, 8);
+  return x;
+}
+WEFT_FN float f32_of(uint32_t b) {
+  float x;
+  memcpy(&x, &b, 4);
+  return x;
+}
 
 WEFT_FN uint64_t choose(bool c, uint64_t a, uint64_t b) {
   const uint64_t mask = 0 - static_cast<uint64_t>(c);
@@ -111,7 +127,7 @@ WEFT_FN float round_f16(float x) {
   const uint32_t a = bits(x) & 0x7fffffffu, sign = bits(x) & 0x80000000u, exponent = a & 0x7f800000u;
   const float lift = f32_of((exponent < 113u << 23 ? 113u << 23 : exponent) + (13u << 23));
   const uint32_t rounded = bits((f32_of(a) + lift) - lift);
-  const uint32_t finite = a >= 0x477ff000u ? 0x7f800000u : rounded;             // 65520 and beyond: infinity
+  const uint32_t finite = a >= 0x477ff000u ? 0x7f800000u : rounded;  // 65520 and beyond: infinity
   return f32_of((a > 0x7f800000u ? (0x7fc00000u | (a & 0x7fe000u)) : finite) | sign);
 }
 WEFT_FN float round_bf16(float x) { return from_bf16(to_bf16(x)); }
@@ -156,34 +172,66 @@ WEFT_FN uint64_t to_u64(double x) {
 
 // ---- integers wrap in their type. Division floors; by zero it gives 0, the remainder gives the dividend.
 
-template <int bytes> struct Unsigned;
-template <> struct Unsigned<1> { using type = uint32_t; };
-template <> struct Unsigned<2> { using type = uint32_t; };
-template <> struct Unsigned<4> { using type = uint32_t; };
-template <> struct Unsigned<8> { using type = uint64_t; };
-template <class T> using Wide = typename Unsigned<static_cast<int>(sizeof(T))>::type;
+template <int bytes>
+struct Unsigned;
+template <>
+struct Unsigned<1> {
+  using type = uint32_t;
+};
+template <>
+struct Unsigned<2> {
+  using type = uint32_t;
+};
+template <>
+struct Unsigned<4> {
+  using type = uint32_t;
+};
+template <>
+struct Unsigned<8> {
+  using type = uint64_t;
+};
+template <class T>
+using Wide = typename Unsigned<static_cast<int>(sizeof(T))>::type;
 
-template <class T> WEFT_FN T add(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b)); }
-template <class T> WEFT_FN T sub(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b)); }
-template <class T> WEFT_FN T mul(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b)); }
-template <class T> WEFT_FN T neg(T a) { return sub(T(0), a); }
+template <class T>
+WEFT_FN T add(T a, T b) {
+  return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
+}
+template <class T>
+WEFT_FN T sub(T a, T b) {
+  return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b));
+}
+template <class T>
+WEFT_FN T mul(T a, T b) {
+  return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
+}
+template <class T>
+WEFT_FN T neg(T a) {
+  return sub(T(0), a);
+}
 WEFT_FN float square(float x) { return x * x; }
 WEFT_FN double square(double x) { return x * x; }
-template <class T> WEFT_FN T square(T x) { return mul(x, x); }
-template <class T> WEFT_FN T floor_div(T a, T b) {
+template <class T>
+WEFT_FN T square(T x) {
+  return mul(x, x);
+}
+template <class T>
+WEFT_FN T floor_div(T a, T b) {
   if (b == 0) return 0;
   if (T(-1) < T(0) && b == T(-1)) return neg(a);
   const T q = static_cast<T>(a / b);
   return static_cast<T>(q - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0));
 }
-template <class T> WEFT_FN T floor_mod(T a, T b) {
+template <class T>
+WEFT_FN T floor_mod(T a, T b) {
   if (b == 0) return a;
   if (T(-1) < T(0) && b == T(-1)) return 0;
   const T m = static_cast<T>(a % b);
   return static_cast<T>(m != 0 && (m < 0) != (b < 0) ? m + b : m);
 }
 // A negative exponent floors the fraction toward zero: 0 but for bases 1 and -1.
-template <class T> WEFT_FN T int_pow(T a, T b) {
+template <class T>
+WEFT_FN T int_pow(T a, T b) {
   if (b < 0) return a == 1 ? T(1) : a == T(-1) ? (b % 2 != 0 ? a : T(1)) : T(0);
   T result = 1;
   for (; b != 0; b = static_cast<T>(b >> 1)) {
@@ -197,11 +245,26 @@ template <class T> WEFT_FN T int_pow(T a, T b) {
 
 WEFT_FN float abs(float x) { return f32_of(bits(x) & 0x7fffffffu); }
 WEFT_FN double abs(double x) { return f64_of(bits(x) & 0x7fffffffffffffffu); }
-template <class T> WEFT_FN T int_abs(T x) { return x < 0 ? neg(x) : x; }
-template <class T> WEFT_FN T min(T a, T b) { return a < b ? a : b; }
-template <class T> WEFT_FN T max(T a, T b) { return a > b ? a : b; }
-template <class T> WEFT_FN T relu(T x) { return x < T(0) ? T(0) : x; }
-template <class T> WEFT_FN T select(bool c, T a, T b) { return c ? a : b; }
+template <class T>
+WEFT_FN T int_abs(T x) {
+  return x < 0 ? neg(x) : x;
+}
+template <class T>
+WEFT_FN T min(T a, T b) {
+  return a < b ? a : b;
+}
+template <class T>
+WEFT_FN T max(T a, T b) {
+  return a > b ? a : b;
+}
+template <class T>
+WEFT_FN T relu(T x) {
+  return x < T(0) ? T(0) : x;
+}
+template <class T>
+WEFT_FN T select(bool c, T a, T b) {
+  return c ? a : b;
+}
 WEFT_FN float select(bool c, float a, float b) { return choose(c, a, b); }
 WEFT_FN double select(bool c, double a, double b) { return choose(c, a, b); }
 WEFT_FN float relu(float x) { return f32_of(bits(x) & (0 - static_cast<uint32_t>(!(x < 0.0f)))); }
@@ -214,7 +277,7 @@ WEFT_FN float sqrt(float x) { return __builtin_sqrtf(x); }
 WEFT_FN double sqrt(double x) { return __builtin_sqrt(x); }
 WEFT_FN float rsqrt(float x) { return 1.0f / sqrt(x); }
 WEFT_FN double rsqrt(double x) { return 1.0 / sqrt(x); }
-WEFT_FN double clamp(double x, double limit) {                  // to [-limit, limit]; NaN stays
+WEFT_FN double clamp(double x, double limit) {  // to [-limit, limit]; NaN stays
   const double m = f64_of(bits(x) & 0x7fffffffffffffffu);
   return f64_of(bits(choose(m > limit, limit, m)) | (bits(x) & 0x8000000000000000u));
 }
@@ -225,10 +288,10 @@ WEFT_FN double copy_sign(double magnitude, double sign) {
 // ---- exp: x = n ln2 + r, exp(x) = 2^n (1 + q), q = exp(r) - 1 by Taylor. n is in the low bits of x/ln2 + magic.
 
 WEFT_FN double magic() { return 0x1.8p52; }
-WEFT_FN double ln2_high() { return 0x1.62e42fee00000p-1; }      // 32 bits, so that n * ln2_high() is exact
+WEFT_FN double ln2_high() { return 0x1.62e42fee00000p-1; }  // 32 bits, so that n * ln2_high() is exact
 WEFT_FN double ln2_low() { return 0x1.a39ef35793c76p-33; }
 WEFT_FN double power_of_two(double n_plus_magic) { return f64_of((bits(n_plus_magic) + 1023u) << 52); }
-WEFT_FN double nearest_power(double x) { return x * 0x1.71547652b82fep+0 + magic(); }       // n + magic
+WEFT_FN double nearest_power(double x) { return x * 0x1.71547652b82fep+0 + magic(); }  // n + magic
 
 // Degree 13, error below 2^-57 for |r| <= ln2 / 2.
 WEFT_FN double exp_minus_one(double r) {
@@ -262,7 +325,7 @@ WEFT_FN double exp_minus_one_short(double r) {
 WEFT_FN double exp_sum(double x, double rest) {
   const double inside = clamp(x, 746.0), addend = choose(abs(x) > 746.0, 0.0, rest);
   const double t = nearest_power(inside), n = t - magic();
-  const double half = n * 0.5 + magic();                         // 2^n in two factors: n goes beyond one exponent field
+  const double half = n * 0.5 + magic();  // 2^n in two factors: n goes beyond one exponent field
   const double r = ((inside - n * ln2_high()) - n * ln2_low()) + addend;
   return (1.0 + exp_minus_one(r)) * power_of_two(half) * power_of_two((n - (half - magic())) + magic());
 }
@@ -279,10 +342,12 @@ WEFT_FN float exp(float x) { return static_cast<float>(exp_short(x)); }
 
 // ---- log: x = 2^k m, m in [sqrt(1/2), sqrt(2)); s = (m - 1) / (m + 1); log m = 2 atanh(s).
 
-struct Split { double m, k; };
-WEFT_FN Split split_power(double x) {                              // x positive, finite, normal
+struct Split {
+  double m, k;
+};
+WEFT_FN Split split_power(double x) {  // x positive, finite, normal
   const uint64_t from_half_root = bits(x) - 0x3fe6a09e667f3bcdu + (uint64_t{1024} << 52);
-  const uint64_t k = from_half_root >> 52;                         // k + 1024
+  const uint64_t k = from_half_root >> 52;  // k + 1024
   Split s;
   s.k = f64_of(0x4330000000000000u | k) - (0x1p52 + 1024.0);
   s.m = f64_of(bits(x) - (k << 52) + (uint64_t{1024} << 52));
@@ -300,7 +365,7 @@ WEFT_FN double log(double x) {
   const Split p = split_power(choose(tiny, lifted, x));
   const double k = p.k - choose(tiny, 54.0, 0.0);
   const double f = p.m - 1.0, s = f / (2.0 + f), z = s * s;
-  double series = 2.0 / 23.0;                                      // 2 z/3 + 2 z^2/5 + ...: error below 2^-58
+  double series = 2.0 / 23.0;  // 2 z/3 + 2 z^2/5 + ...: error below 2^-58
   series = series * z + 2.0 / 21.0;
   series = series * z + 2.0 / 19.0;
   series = series * z + 2.0 / 17.0;
@@ -311,7 +376,7 @@ WEFT_FN double log(double x) {
   series = series * z + 2.0 / 7.0;
   series = series * z + 2.0 / 5.0;
   series = (series * z + 2.0 / 3.0) * z;
-  const double half_square = 0.5 * f * f;                          // 2 s = f - s f = f - half_square + s half_square
+  const double half_square = 0.5 * f * f;  // 2 s = f - s f = f - half_square + s half_square
   const double small = s * (half_square + series) + k * ln2_low();
   return log_ends(x, k * ln2_high() - ((half_square - small) - f));
 }
@@ -333,10 +398,21 @@ WEFT_FN float log(float x) { return static_cast<float>(log_ends(x, log_short(x))
 
 // ---- pairs of f64: high + low, |low| at most half an ulp of high
 
-struct Pair { double high, low; };
-WEFT_FN Pair quick_sum(double a, double b) { const double s = a + b; return {s, b - (s - a)}; }  // |a| >= |b| or a == 0
-WEFT_FN Pair sum(double a, double b) { const double s = a + b, t = s - a; return {s, (a - (s - t)) + (b - t)}; }
-WEFT_FN double upper_half(double a) { const double c = a * 134217729.0; return c - (c - a); }
+struct Pair {
+  double high, low;
+};
+WEFT_FN Pair quick_sum(double a, double b) {
+  const double s = a + b;
+  return {s, b - (s - a)};
+}  // |a| >= |b| or a == 0
+WEFT_FN Pair sum(double a, double b) {
+  const double s = a + b, t = s - a;
+  return {s, (a - (s - t)) + (b - t)};
+}
+WEFT_FN double upper_half(double a) {
+  const double c = a * 134217729.0;
+  return c - (c - a);
+}
 WEFT_FN Pair product(double a, double b) {
   const double p = a * b, ah = upper_half(a), al = a - ah, bh = upper_half(b), bl = b - bh;
   return {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
@@ -364,7 +440,7 @@ WEFT_FN Pair log_pair(double x, double shift) {
   series = series * z.high + 1.0 / 9.0;
   series = series * z.high + 1.0 / 7.0;
   series = series * z.high + 1.0 / 5.0;
-  Pair w = quick_sum(third.high, series * z.high * z.high);        // atanh(s) = s (1 + w)
+  Pair w = quick_sum(third.high, series * z.high * z.high);  // atanh(s) = s (1 + w)
   w.low += third.low;
   Pair sw = product(s, w.high);
   sw.low += s * w.low + s_low * w.high;
@@ -377,7 +453,7 @@ WEFT_FN Pair log_pair(double x, double shift) {
 
 WEFT_FN bool is_whole(double magnitude) { return (magnitude >= 0x1p52) | ((magnitude + 0x1p52) - 0x1p52 == magnitude); }
 
-WEFT_FN double pow_ends(double x, double y, double inner) {        // inner: |x|^y for finite x that is not 0
+WEFT_FN double pow_ends(double x, double y, double inner) {  // inner: |x|^y for finite x that is not 0
   const double ax = abs(x), ay = abs(y);
   const bool whole = is_whole(ay), odd = whole & (ay < 0x1p53) & !is_whole(ay * 0.5), rising = y > 0.0;
   const bool zero = ax == 0.0, infinite = ax == infinity(), one = (y == 0.0) | (x == 1.0), nan = (x != x) | (y != y);
@@ -389,7 +465,7 @@ WEFT_FN double pow_ends(double x, double y, double inner) {        // inner: |x|
 }
 
 WEFT_FN double pow(double x, double y) {
-  const double ax = abs(x), exponent = clamp(y, 0x1p70);   // beyond that every x but 1 gives 0 or inf
+  const double ax = abs(x), exponent = clamp(y, 0x1p70);  // beyond that every x but 1 gives 0 or inf
   const bool tiny = ax < 0x1p-1022;
   const double lifted = ax * 0x1p54;
   const Pair l = log_pair(choose(tiny, lifted, ax), choose(tiny, -54.0, 0.0));
@@ -423,7 +499,10 @@ WEFT_FN float tanh(float x) {
 // ---- sigmoid = 1 / (1 + exp(-x)), by exp(-|x|) so that nothing overflows; silu = x sigmoid(x); and
 // gelu = x / 2 (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3), which does not cancel for x < 0.
 
-WEFT_FN double sigmoid_of(double x, double e) { const double top = choose(x < 0.0, e, 1.0); return top / (1.0 + e); }
+WEFT_FN double sigmoid_of(double x, double e) {
+  const double top = choose(x < 0.0, e, 1.0);
+  return top / (1.0 + e);
+}
 WEFT_FN double sigmoid(double x) { return sigmoid_of(x, exp(-abs(x))); }
 WEFT_FN float sigmoid(float x) { return static_cast<float>(sigmoid_of(x, exp_short(-abs(static_cast<double>(x))))); }
 // x sigmoid(v) from h = exp(-|v| / 2): for v < 0 h goes in twice, so that no factor is subnormal before the end.
@@ -432,7 +511,10 @@ WEFT_FN double gate(double x, double v, double h) {
   return (x * factor) / (1.0 + h * h) * factor;
 }
 WEFT_FN double silu(double x) { return gate(x, x, exp(-0.5 * abs(x))); }
-WEFT_FN float silu(float x) { const double w = x; return static_cast<float>(w * sigmoid_of(w, exp_short(-abs(w)))); }
+WEFT_FN float silu(float x) {
+  const double w = x;
+  return static_cast<float>(w * sigmoid_of(w, exp_short(-abs(w))));
+}
 
 // The argument as a pair: an error of one ulp in 2 u = -700 would be one of 700 in the result.
 WEFT_FN double gelu(double x) {
@@ -441,7 +523,7 @@ WEFT_FN double gelu(double x) {
   Pair cubic = product(square.high, 0.044715);
   cubic.low += square.low * 0.044715 + square.high * 0x1.441355475a31ap-59;
   const Pair one = sum(1.0, cubic.high);
-  Pair u = product(0x1.9884533d43651p+0, one.high);                // 2 sqrt(2/pi), and its rest
+  Pair u = product(0x1.9884533d43651p+0, one.high);  // 2 sqrt(2/pi), and its rest
   u.low += 0x1.9884533d43651p+0 * (one.low + cubic.low) - 0x1.cbc0d30ebfd15p-54 * one.high;
   Pair v = product(c, u.high);
   v.low += c * u.low;
@@ -455,7 +537,9 @@ WEFT_FN float gelu(float x) {
 
 // ---- Philox4x32-10 (Salmon et al., SC 2011): key (seed low, high), counter (i/4 low, i/4 high, k, 0), word i % 4.
 
-struct Counter { uint32_t a, b, c, d; };
+struct Counter {
+  uint32_t a, b, c, d;
+};
 WEFT_FN Counter philox_round(Counter x, uint64_t seed, uint32_t round) {
   const uint32_t low = static_cast<uint32_t>(seed) + round * 0x9E3779B9u;
   const uint32_t high = static_cast<uint32_t>(seed >> 32) + round * 0xBB67AE85u;

@@ -160,8 +160,7 @@ class IntCode::Compiler {
       const int64_t value = part.run(nullptr);
       code().resize(begin);
       put(push | from_value, 0, value);
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   }
 
   static bool closed(const Expr& e) {

@@ -8,6 +8,6 @@
 namespace weft::expr {
 
 uint32_t philox_word(uint64_t seed, uint32_t k, uint64_t element);
-float uniform(uint64_t seed, uint32_t k, uint64_t element);      // in [0, 1)
+float uniform(uint64_t seed, uint32_t k, uint64_t element);  // in [0, 1)
 
 }  // namespace weft::expr

@@ -24,7 +24,9 @@ Expr rank_expr(const std::string& text) {
 
 const std::string& name_of(const Term& term, const char* what) {
   if (term.value->op != Kind::name)
-    throw Error(ErrorKind::user, fmt::format("{} {} is an expression", what, expr::print(term.value, expr::Syntax::program)), "give it a name first: p(\"y\", ...)", "F1");
+    throw Error(ErrorKind::user,
+                fmt::format("{} {} is an expression", what, expr::print(term.value, expr::Syntax::program)),
+                "give it a name first: p(\"y\", ...)", "F1");
   return term.value->name;
 }
 
@@ -37,7 +39,8 @@ SourceLine line(std::string text) {
 // What a statement would look like in text, for errors.
 SourceLine statement_line(const Name& name, const Expr& e) {
   std::string text = name + " = " + expr::print(e, expr::Syntax::program);
-  for (size_t at = text.find(", by."); at != std::string::npos; at = text.find(", by.", at)) text.replace(at, 5, " by ");
+  for (size_t at = text.find(", by."); at != std::string::npos; at = text.find(", by.", at))
+    text.replace(at, 5, " by ");
   return line(std::move(text));
 }
 
@@ -75,9 +78,13 @@ Term call(std::string function, std::vector<Term> args) {
 Term all_reduce(ReduceOp op, const Term& x) { return call("all_reduce", {reduction(op), x}); }
 Term reduce_scatter(ReduceOp op, const Term& x, int dim) { return call("reduce_scatter", {reduction(op), x, dim}); }
 Term all_gather(const Term& x) { return call("all_gather", {x}); }
-Term reduce(ReduceOp op, const Term& x, std::string root) { return call("reduce", {reduction(op), x, rank_expr(root)}); }
+Term reduce(ReduceOp op, const Term& x, std::string root) {
+  return call("reduce", {reduction(op), x, rank_expr(root)});
+}
 Term gather(const Term& x, std::string root) { return call("gather", {x, rank_expr(root)}); }
-Term broadcast(const Term& x, std::string root) { return root.empty() ? call("broadcast", {x}) : call("broadcast", {x, rank_expr(root)}); }
+Term broadcast(const Term& x, std::string root) {
+  return root.empty() ? call("broadcast", {x}) : call("broadcast", {x, rank_expr(root)});
+}
 Term scatter(const Term& x, int dim) { return call("scatter", {x, dim}); }
 Term all_to_all(const Term& x) { return call("all_to_all", {x}); }
 Term all_to_all(const Term& x, int dim) { return call("all_to_all", {x, dim}); }
@@ -100,7 +107,8 @@ struct Builder::Impl {
   Statements statements{program};
 
   Term declare(const std::string& name, HeaderDecl decl, bool weak, std::string text) {
-    if (!is_identifier(name)) throw Error(ErrorKind::user, fmt::format("{} is not a name", name), "letters, digits, _ and inner dots", "F1");
+    if (!is_identifier(name))
+      throw Error(ErrorKind::user, fmt::format("{} is not a name", name), "letters, digits, _ and inner dots", "F1");
     statements.declare(name, weak, line(std::move(text)));
     program.header.push_back(std::move(decl));
     return expr::name(name);
@@ -120,7 +128,8 @@ Size Builder::dim(std::string name) {
 void Builder::declare_dims(std::vector<std::string> names) {
   DimDecl decl;
   for (const std::string& name : names) {
-    if (!is_identifier(name)) throw Error(ErrorKind::user, fmt::format("{} is not a name", name), "letters, digits, _ and inner dots", "F1");
+    if (!is_identifier(name))
+      throw Error(ErrorKind::user, fmt::format("{} is not a name", name), "letters, digits, _ and inner dots", "F1");
     impl_->statements.declare(name, true, line("dim " + join(names, " ")));
   }
   decl.names = std::move(names);
@@ -154,7 +163,8 @@ std::string Builder::across(std::string name, std::string of) {
 
 Term Builder::scalar(std::string name, Dtype dtype) {
   if (dtype != Dtype::f64 && dtype != Dtype::i64)
-    throw Error(ErrorKind::user, fmt::format("scalar {} of dtype {}", name, weft::name(dtype)), "scalars are f64 or i64; they take the dtype of the tensor they meet", "D0");
+    throw Error(ErrorKind::user, fmt::format("scalar {} of dtype {}", name, weft::name(dtype)),
+                "scalars are f64 or i64; they take the dtype of the tensor they meet", "D0");
   return impl_->declare(name, ScalarDecl{name, dtype}, true, "scalar " + name);
 }
 
@@ -166,8 +176,12 @@ Term Builder::let(std::string name, const Term& value) {
 
 void Builder::require(const Term& condition) { impl_->program.header.emplace_back(RequireDecl{condition.value}); }
 
-Term Builder::in(Name name, Dtype dtype, Shape shape, Layout layout, std::string group) { return tensor(false, std::move(name), dtype, std::move(shape), std::move(layout), std::move(group)); }
-Term Builder::state(Name name, Dtype dtype, Shape shape, Layout layout, std::string group) { return tensor(true, std::move(name), dtype, std::move(shape), std::move(layout), std::move(group)); }
+Term Builder::in(Name name, Dtype dtype, Shape shape, Layout layout, std::string group) {
+  return tensor(false, std::move(name), dtype, std::move(shape), std::move(layout), std::move(group));
+}
+Term Builder::state(Name name, Dtype dtype, Shape shape, Layout layout, std::string group) {
+  return tensor(true, std::move(name), dtype, std::move(shape), std::move(layout), std::move(group));
+}
 
 Term Builder::tensor(bool state, Name name, Dtype dtype, Shape shape, Layout layout, std::string group) {
   TensorDecl decl;

@@ -22,12 +22,12 @@ namespace weft::ir {
 
 // A tensor, scalar or expression under construction.
 struct Term {
-  expr::Expr value;                                         // names refer to statements, tensors, scalars, lets, sizes
+  expr::Expr value;  // names refer to statements, tensors, scalars, lets, sizes
   Term(double number);
   Term(int number);
   Term(int64_t number);
   Term(expr::Expr e);
-  Term(const Size& size);                                   // a declared size as a number: x / H
+  Term(const Size& size);  // a declared size as a number: x / H
 };
 Term operator+(const Term& a, const Term& b);
 Term operator-(const Term& a, const Term& b);
@@ -39,7 +39,7 @@ Term operator<(const Term& a, const Term& b);
 Term operator>(const Term& a, const Term& b);
 Term operator<=(const Term& a, const Term& b);
 Term operator>=(const Term& a, const Term& b);
-Term operator&&(const Term& a, const Term& b);              // no short cut: a node of the tree
+Term operator&&(const Term& a, const Term& b);  // no short cut: a node of the tree
 Term operator||(const Term& a, const Term& b);
 Term operator!(const Term& a);
 Term equals(const Term& a, const Term& b);
@@ -60,7 +60,7 @@ Term send(const Term& x, int hops);
 Term matmul(const Term& a, const Term& b);
 Term sum(const Term& x, std::vector<int> dims = {});
 Term sum_by(const Term& x, std::string tensors);
-Term fold(std::string function, const Term& x, std::vector<int> dims = {}, std::string by = "");       // also norm, mean
+Term fold(std::string function, const Term& x, std::vector<int> dims = {}, std::string by = "");  // also norm, mean
 Term dropout(const Term& x, double p, const Term& seed, int k);
 
 inline const Layout replicated = Replicated{};
@@ -76,34 +76,38 @@ class Builder {
   Builder(Builder&&) noexcept;
   Builder& operator=(Builder&&) noexcept;
 
-  Size dim(std::string name);                               // a header line of its own
-  template <size_t N> std::array<Size, N> dims(std::array<const char*, N> names) {       // one line: dim B S H
+  Size dim(std::string name);  // a header line of its own
+  template <size_t N>
+  std::array<Size, N> dims(std::array<const char*, N> names) {  // one line: dim B S H
     declare_dims({names.begin(), names.end()});
     std::array<Size, N> sizes;
     for (size_t i = 0; i < N; ++i) sizes[i].name = names[i];
     return sizes;
   }
   Size tensors(std::string name);
-  static Size per_tensor(Size tensors);                     // "#P"
+  static Size per_tensor(Size tensors);  // "#P"
   Size ragged(std::string name, std::string counts);
-  std::string group(std::string name, const Term& parts);   // world.split(parts)
+  std::string group(std::string name, const Term& parts);  // world.split(parts)
   std::string across(std::string name, std::string of);
   Term scalar(std::string name, Dtype dtype = Dtype::f64);
   Term let(std::string name, const Term& value);
   void require(const Term& condition);
   Term in(Name name, Dtype dtype, Shape shape, Layout layout, std::string group = "world");
   Term state(Name name, Dtype dtype, Shape shape, Layout layout = Replicated{}, std::string group = "world");
-  template <size_t N> std::array<Term, N> states(Dtype dtype, Shape shape, std::array<const char*, N> names) {
+  template <size_t N>
+  std::array<Term, N> states(Dtype dtype, Shape shape, std::array<const char*, N> names) {
     return make_states<N>(dtype, shape, names, std::make_index_sequence<N>{});
   }
-  Term operator()(Name name, const Term& value, std::optional<int> cut = {});       // a statement; errors as in the text form
+  Term operator()(Name name, const Term& value,
+                  std::optional<int> cut = {});  // a statement; errors as in the text form
   void update(const Term& state, const Term& value);
   void out(const Term& value);
-  Program build() const;                                    // infers; throws as parse does
+  Program build() const;  // infers; throws as parse does
 
  private:
   template <size_t N, size_t... I>
-  std::array<Term, N> make_states(Dtype d, const Shape& s, const std::array<const char*, N>& n, std::index_sequence<I...>) {
+  std::array<Term, N> make_states(Dtype d, const Shape& s, const std::array<const char*, N>& n,
+                                  std::index_sequence<I...>) {
     return {state(n[I], d, s)...};
   }
   void declare_dims(std::vector<std::string> names);

@@ -19,7 +19,8 @@ using expr::Op;
 
 uint64_t bits(int64_t x) { return static_cast<uint64_t>(x); }
 
-template <typename F> Column reals(const Column& a, const Column& b, F f) {
+template <typename F>
+Column reals(const Column& a, const Column& b, F f) {
   Column out;
   out.uniform = a.uniform && b.uniform;
   const int64_t n = a.uniform ? b.size() : a.size();
@@ -28,7 +29,8 @@ template <typename F> Column reals(const Column& a, const Column& b, F f) {
   return out;
 }
 
-template <typename F> Column wholes(const Column& a, const Column& b, F f) {
+template <typename F>
+Column wholes(const Column& a, const Column& b, F f) {
   Column out;
   out.is_float = false;
   out.is_unsigned = a.is_unsigned || b.is_unsigned;
@@ -39,7 +41,8 @@ template <typename F> Column wholes(const Column& a, const Column& b, F f) {
   return out;
 }
 
-template <typename F> Column truths(const Column& a, const Column& b, F f) {
+template <typename F>
+Column truths(const Column& a, const Column& b, F f) {
   Column out;
   out.is_float = false;
   out.uniform = a.uniform && b.uniform;
@@ -47,7 +50,9 @@ template <typename F> Column truths(const Column& a, const Column& b, F f) {
   out.i.resize(static_cast<size_t>(n));
   const bool exact = !a.is_float && !b.is_float, no_sign = a.is_unsigned || b.is_unsigned;
   for (int64_t k = 0; k < n; ++k) {
-    const bool holds = !exact ? f(a.real(k), b.real(k)) : no_sign ? f(bits(a.whole(k)), bits(b.whole(k))) : f(a.whole(k), b.whole(k));
+    const bool holds = !exact    ? f(a.real(k), b.real(k))
+                       : no_sign ? f(bits(a.whole(k)), bits(b.whole(k)))
+                                 : f(a.whole(k), b.whole(k));
     out.i[static_cast<size_t>(k)] = holds;
   }
   return out;
@@ -71,13 +76,26 @@ int64_t integer_power(int64_t base, int64_t exponent, bool no_sign) {
 Column arithmetic(Op op, const Column& a, const Column& b) {
   const bool exact = !a.is_float && !b.is_float, no_sign = a.is_unsigned || b.is_unsigned;
   switch (op) {
-    case Op::add: return exact ? wholes(a, b, [](int64_t x, int64_t y) { return bits(x) + bits(y); }) : reals(a, b, [](double x, double y) { return x + y; });
-    case Op::sub: return exact ? wholes(a, b, [](int64_t x, int64_t y) { return bits(x) - bits(y); }) : reals(a, b, [](double x, double y) { return x - y; });
-    case Op::mul: return exact ? wholes(a, b, [](int64_t x, int64_t y) { return bits(x) * bits(y); }) : reals(a, b, [](double x, double y) { return x * y; });
-    case Op::div: return exact ? wholes(a, b, [=](int64_t x, int64_t y) { return floor_divide(x, y, no_sign); }) : reals(a, b, [](double x, double y) { return x / y; });
-    case Op::pow: return exact ? wholes(a, b, [=](int64_t x, int64_t y) { return integer_power(x, y, no_sign); }) : reals(a, b, [](double x, double y) { return std::pow(x, y); });
+    case Op::add:
+      return exact ? wholes(a, b, [](int64_t x, int64_t y) { return bits(x) + bits(y); })
+                   : reals(a, b, [](double x, double y) { return x + y; });
+    case Op::sub:
+      return exact ? wholes(a, b, [](int64_t x, int64_t y) { return bits(x) - bits(y); })
+                   : reals(a, b, [](double x, double y) { return x - y; });
+    case Op::mul:
+      return exact ? wholes(a, b, [](int64_t x, int64_t y) { return bits(x) * bits(y); })
+                   : reals(a, b, [](double x, double y) { return x * y; });
+    case Op::div:
+      return exact ? wholes(a, b, [=](int64_t x, int64_t y) { return floor_divide(x, y, no_sign); })
+                   : reals(a, b, [](double x, double y) { return x / y; });
+    case Op::pow:
+      return exact ? wholes(a, b, [=](int64_t x, int64_t y) { return integer_power(x, y, no_sign); })
+                   : reals(a, b, [](double x, double y) { return std::pow(x, y); });
     case Op::mod:
-      if (exact) return wholes(a, b, [=](int64_t x, int64_t y) { return static_cast<int64_t>(bits(x) - bits(y) * bits(floor_divide(x, y, no_sign))); });
+      if (exact)
+        return wholes(a, b, [=](int64_t x, int64_t y) {
+          return static_cast<int64_t>(bits(x) - bits(y) * bits(floor_divide(x, y, no_sign)));
+        });
       return reals(a, b, [](double x, double y) { return x - y * std::floor(x / y); });
     default: break;
   }
@@ -98,7 +116,10 @@ Column comparison(Op op, const Column& a, const Column& b) {
   }
 }
 
-struct RealFunction { const char* name; double (*f)(double); };
+struct RealFunction {
+  const char* name;
+  double (*f)(double);
+};
 const RealFunction real_functions[] = {
     {"sqrt", [](double x) { return std::sqrt(x); }},
     {"rsqrt", [](double x) { return 1 / std::sqrt(x); }},
@@ -115,7 +136,8 @@ const RealFunction real_functions[] = {
 Column larger(const Column& a, const Column& b, bool want_larger) {
   const bool no_sign = a.is_unsigned || b.is_unsigned;
   if (!a.is_float && !b.is_float)
-    return wholes(a, b, [=](int64_t x, int64_t y) { return ((no_sign ? bits(x) > bits(y) : x > y) == want_larger) ? x : y; });
+    return wholes(a, b,
+                  [=](int64_t x, int64_t y) { return ((no_sign ? bits(x) > bits(y) : x > y) == want_larger) ? x : y; });
   return reals(a, b, [=](double x, double y) {
     if (std::isnan(x) || std::isnan(y)) return std::isnan(x) ? x : y;
     return (x > y) == want_larger ? x : y;
@@ -130,8 +152,10 @@ Column chosen(const Column& c, const Column& a, const Column& b) {
   const int64_t n = !c.uniform ? c.size() : !a.uniform ? a.size() : b.size();
   for (int64_t k = 0; k < n; ++k) {
     const Column& from = c.real(k) != 0 ? a : b;
-    if (out.is_float) out.f.push_back(from.real(k));
-    else out.i.push_back(from.whole(k));
+    if (out.is_float)
+      out.f.push_back(from.real(k));
+    else
+      out.i.push_back(from.whole(k));
   }
   return out;
 }
@@ -142,9 +166,13 @@ Column cast(Dtype dtype, const Column& a, bool round) {
   out.is_float = is_float(dtype);
   out.is_unsigned = is_integer(dtype) && !is_signed(dtype);
   for (int64_t k = 0; k < a.size(); ++k) {
-    if (out.is_float) out.f.push_back(round ? round_to(dtype, a.real(k)) : a.real(k));
-    else if (dtype == Dtype::boolean) out.i.push_back(a.real(k) != 0);
-    else out.i.push_back(a.is_float ? truncate_to(dtype, a.f[static_cast<size_t>(k)]) : wrap_to(dtype, a.i[static_cast<size_t>(k)]));
+    if (out.is_float)
+      out.f.push_back(round ? round_to(dtype, a.real(k)) : a.real(k));
+    else if (dtype == Dtype::boolean)
+      out.i.push_back(a.real(k) != 0);
+    else
+      out.i.push_back(a.is_float ? truncate_to(dtype, a.f[static_cast<size_t>(k)])
+                                 : wrap_to(dtype, a.i[static_cast<size_t>(k)]));
   }
   return out;
 }
@@ -225,9 +253,11 @@ class Evaluator {
       const Column positions = leaves_.index(e->args.at(0)->integer);
       return is_float(want) ? as_real(positions) : positions;
     }
-    if (const auto dtype = parse_dtype(e->name); dtype && e->args.size() == 1) return cast(*dtype, value(e->args[0], context(e->args)), leaves_.round_casts);
+    if (const auto dtype = parse_dtype(e->name); dtype && e->args.size() == 1)
+      return cast(*dtype, value(e->args[0], context(e->args)), leaves_.round_casts);
     std::vector<Column> a;
-    for (size_t i = 0; i < e->args.size(); ++i) a.push_back(value(e->args[i], i == 0 && e->name == "select" ? Dtype::boolean : want));
+    for (size_t i = 0; i < e->args.size(); ++i)
+      a.push_back(value(e->args[i], i == 0 && e->name == "select" ? Dtype::boolean : want));
     return wrapped(known(e, a), want);
   }
 
@@ -235,18 +265,25 @@ class Evaluator {
     if (e->name == "select" && a.size() == 3) return chosen(a[0], a[1], a[2]);
     if ((e->name == "min" || e->name == "max") && a.size() == 2) return larger(a[0], a[1], e->name == "max");
     if (e->name == "pow" && a.size() == 2) return arithmetic(Op::pow, a[0], a[1]);
-    if (a.size() == 1 && !a[0].is_float && e->name == "abs") return a[0].is_unsigned ? a[0] : larger(a[0], negated(a[0]), true);
+    if (a.size() == 1 && !a[0].is_float && e->name == "abs")
+      return a[0].is_unsigned ? a[0] : larger(a[0], negated(a[0]), true);
     if (a.size() == 1 && !a[0].is_float && e->name == "relu") return larger(a[0], uniform_column({true, 0, 0}), true);
     for (const RealFunction& function : real_functions)
-      if (a.size() == 1 && e->name == function.name) return reals(a[0], a[0], [&](double x, double) { return function.f(x); });
-    throw Error(ErrorKind::unsupported, fmt::format("the reference evaluator does not know {} of {} operands", e->name, a.size()), "functions are listed by `weft ops`");
+      if (a.size() == 1 && e->name == function.name)
+        return reals(a[0], a[0], [&](double x, double) { return function.f(x); });
+    throw Error(ErrorKind::unsupported,
+                fmt::format("the reference evaluator does not know {} of {} operands", e->name, a.size()),
+                "functions are listed by `weft ops`");
   }
 
   Column random(const Expr& e) const {
-    const Column seed = value(e->args.at(0), Dtype::i64), stream = value(e->args.at(1), Dtype::i64), at = leaves_.positions();
-    WEFT_CHECK(!seed.is_float && seed.uniform && !stream.is_float && stream.uniform, "rand takes integers that are known at launch");
+    const Column seed = value(e->args.at(0), Dtype::i64), stream = value(e->args.at(1), Dtype::i64),
+                 at = leaves_.positions();
+    WEFT_CHECK(!seed.is_float && seed.uniform && !stream.is_float && stream.uniform,
+               "rand takes integers that are known at launch");
     Column out;
-    for (const int64_t position : at.i) out.f.push_back(expr::uniform(bits(seed.i[0]), static_cast<uint32_t>(stream.i[0]), bits(position)));
+    for (const int64_t position : at.i)
+      out.f.push_back(expr::uniform(bits(seed.i[0]), static_cast<uint32_t>(stream.i[0]), bits(position)));
     return out;
   }
 
@@ -267,8 +304,10 @@ Column uniform_column(const expr::ScalarValue& value) {
   Column out;
   out.uniform = true;
   out.is_float = !value.is_integer;
-  if (value.is_integer) out.i = {value.integer};
-  else out.f = {value.number};
+  if (value.is_integer)
+    out.i = {value.integer};
+  else
+    out.f = {value.number};
   return out;
 }
 
@@ -288,9 +327,12 @@ Tensor tensor_of(const Column& column, Dtype dtype, std::vector<int64_t> shape) 
   for (const int64_t extent : shape) n *= extent;
   out.shape = std::move(shape);
   for (int64_t k = 0; k < n; ++k) {
-    if (is_float(dtype)) out.f.push_back(column.real(k));
-    else if (dtype == Dtype::boolean) out.i.push_back(column.real(k) != 0);
-    else out.i.push_back(column.is_float ? truncate_to(dtype, column.real(k)) : wrap_to(dtype, column.whole(k)));
+    if (is_float(dtype))
+      out.f.push_back(column.real(k));
+    else if (dtype == Dtype::boolean)
+      out.i.push_back(column.real(k) != 0);
+    else
+      out.i.push_back(column.is_float ? truncate_to(dtype, column.real(k)) : wrap_to(dtype, column.whole(k)));
   }
   return out;
 }
@@ -314,8 +356,11 @@ int64_t truncate_to(Dtype dtype, double value) {
   if (dtype == Dtype::boolean) return value != 0;
   if (std::isnan(value)) return 0;
   const double whole = std::trunc(value);
-  if (is_signed(dtype)) return wrap_to(dtype, whole >= 0x1p63 ? INT64_MAX : whole <= -0x1p63 ? INT64_MIN : static_cast<int64_t>(whole));
-  return wrap_to(dtype, static_cast<int64_t>(whole >= 0x1p64 ? UINT64_MAX : whole <= 0 ? 0 : static_cast<uint64_t>(whole)));
+  if (is_signed(dtype))
+    return wrap_to(dtype, whole >= 0x1p63 ? INT64_MAX : whole <= -0x1p63 ? INT64_MIN : static_cast<int64_t>(whole));
+  return wrap_to(dtype, static_cast<int64_t>(whole >= 0x1p64 ? UINT64_MAX
+                                             : whole <= 0    ? 0
+                                                             : static_cast<uint64_t>(whole)));
 }
 
 Column evaluate_expression(const Expr& e, const Leaves& leaves) { return Evaluator(leaves).value(e, leaves.result); }

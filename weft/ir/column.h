@@ -17,24 +17,24 @@ struct Column {
   std::vector<int64_t> i;
 
   int64_t size() const { return static_cast<int64_t>(is_float ? f.size() : i.size()); }
-  double real(int64_t at) const;                            // element `at` (any for uniform ones) as f64
-  int64_t whole(int64_t at) const;                          // integers only
+  double real(int64_t at) const;    // element `at` (any for uniform ones) as f64
+  int64_t whole(int64_t at) const;  // integers only
 };
 Column uniform_column(const expr::ScalarValue& value);
-Column column_of(const Tensor& tensor);                     // its elements, row-major
-Tensor tensor_of(const Column& column, Dtype dtype, std::vector<int64_t> shape);    // spread out; integers wrap at dtype
+Column column_of(const Tensor& tensor);                                           // its elements, row-major
+Tensor tensor_of(const Column& column, Dtype dtype, std::vector<int64_t> shape);  // spread out; integers wrap at dtype
 double round_to(Dtype dtype, double value);
 int64_t wrap_to(Dtype dtype, int64_t value);
 int64_t truncate_to(Dtype dtype, double value);
 
 // Where an expression finds its leaves.
 struct Leaves {
-  int64_t count = 0;                                        // elements
-  std::function<Column(const std::string&)> operand;        // of any name
-  std::function<Column()> positions;                        // of each element in the whole value (rand)
-  std::function<Column(int64_t)> index;                     // along dimension d
-  std::function<std::optional<Dtype>(const std::string&)> dtype;               // of a tensor; nothing for weak names
-  Dtype result = Dtype::f64;                                // what the value becomes
+  int64_t count = 0;                                              // elements
+  std::function<Column(const std::string&)> operand;              // of any name
+  std::function<Column()> positions;                              // of each element in the whole value (rand)
+  std::function<Column(int64_t)> index;                           // along dimension d
+  std::function<std::optional<Dtype>(const std::string&)> dtype;  // of a tensor; nothing for weak names
+  Dtype result = Dtype::f64;                                      // what the value becomes
   bool round_casts = false;
 };
 Column evaluate_expression(const expr::Expr& e, const Leaves& leaves);

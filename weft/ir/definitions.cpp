@@ -29,7 +29,9 @@ struct Call {
     args.insert(args.end(), e->args.begin() + static_cast<ptrdiff_t>(first_dim), e->args.end());
     return with.hoist(expr::call(function, std::move(args)));
   }
-  Expr fold_last(const char* function, const Expr& value) const { return with.hoist(expr::call(function, {value, expr::integer(-1)})); }
+  Expr fold_last(const char* function, const Expr& value) const {
+    return with.hoist(expr::call(function, {value, expr::integer(-1)}));
+  }
 
   // The wide result of a fold, back in the dtype of x.
   Expr narrow(const Expr& x, const Expr& value) const {
@@ -43,7 +45,8 @@ struct Call {
 
 Expr size_expr(const Size& size) {
   if (size.per_tensor)
-    throw Error(ErrorKind::unsupported, fmt::format("count over #{}: the number of tensors has no name", size.name), fmt::format("hand it in: scalar tensors_of_{} i64", size.name));
+    throw Error(ErrorKind::unsupported, fmt::format("count over #{}: the number of tensors has no name", size.name),
+                fmt::format("hand it in: scalar tensors_of_{} i64", size.name));
   return size.name.empty() ? expr::integer(size.value) : expr::name(size.name);
 }
 
@@ -56,9 +59,13 @@ Expr count_of(const Call& call, const Expr& x) {
   for (size_t i = 1; i < call.e->args.size(); ++i) {
     const Expr& dim = call.arg(i);
     if (dim->op == expr::Op::name && dim->name.starts_with(by_prefix))
-      throw Error(ErrorKind::unsupported, "count and mean per tensor: the lengths of tensors have no name", "sum(x by P), and divide by lengths handed in: in n f32[#P] replicated");
-    call.demand(dim->op == expr::Op::integer, "F5", fmt::format("{} takes a tensor and dimensions", call.e->name), "count(x), count(x, d ..)");
-    call.demand(dim->integer >= -rank && dim->integer < rank, "S2", fmt::format("no dimension {} in a tensor of {} dimensions", dim->integer, rank), "dimensions count from 0, or from -1 at the right end");
+      throw Error(ErrorKind::unsupported, "count and mean per tensor: the lengths of tensors have no name",
+                  "sum(x by P), and divide by lengths handed in: in n f32[#P] replicated");
+    call.demand(dim->op == expr::Op::integer, "F5", fmt::format("{} takes a tensor and dimensions", call.e->name),
+                "count(x), count(x, d ..)");
+    call.demand(dim->integer >= -rank && dim->integer < rank, "S2",
+                fmt::format("no dimension {} in a tensor of {} dimensions", dim->integer, rank),
+                "dimensions count from 0, or from -1 at the right end");
     times(shape[static_cast<size_t>(dim->integer < 0 ? dim->integer + rank : dim->integer)]);
   }
   if (call.e->args.size() == 1)
@@ -68,13 +75,15 @@ Expr count_of(const Call& call, const Expr& x) {
 
 Expr last_size(const Call& call, const Expr& x) {
   const Shape& shape = call.type(x).shape;
-  call.demand(!shape.empty(), "S2", fmt::format("{} of a single number", call.e->name), "it works along the last dimension");
+  call.demand(!shape.empty(), "S2", fmt::format("{} of a single number", call.e->name),
+              "it works along the last dimension");
   return size_expr(shape.back());
 }
 
 void demand_floats(const Call& call, const Expr& x) {
   const Dtype dtype = call.type(x).dtype;
-  call.demand(is_float(dtype), "D3", fmt::format("{} of {}", call.e->name, name(dtype)), "fold, then divide as you mean it; or cast: f32(x)");
+  call.demand(is_float(dtype), "D3", fmt::format("{} of {}", call.e->name, name(dtype)),
+              "fold, then divide as you mean it; or cast: f32(x)");
 }
 
 Expr norm(const Call& call) {
@@ -124,14 +133,16 @@ Expr dropout(const Call& call) {
   const Expr& p = call.arg(1);
   const bool literal = p->op == expr::Op::number || p->op == expr::Op::integer;
   const double value = p->op == expr::Op::number ? p->number : static_cast<double>(p->integer);
-  call.demand(!literal || (value >= 0 && value < 1), "F5", fmt::format("dropout with probability {}", shortest(value)), "a probability of at least 0 and below 1");
+  call.demand(!literal || (value >= 0 && value < 1), "F5", fmt::format("dropout with probability {}", shortest(value)),
+              "a probability of at least 0 and below 1");
   const Expr x = call.tensor();
   const Expr drop = expr::binary(expr::Op::lt, expr::call("rand", {call.arg(2), call.arg(3)}), p);
   return expr::call("select", {drop, expr::integer(0), x / (expr::integer(1) - p)});
 }
 
 Expr count(const Call& call) {
-  call.demand(call.arg(0)->op == expr::Op::name, "F5", "count of an expression", "count the elements of a named tensor");
+  call.demand(call.arg(0)->op == expr::Op::name, "F5", "count of an expression",
+              "count the elements of a named tensor");
   return count_of(call, call.arg(0));
 }
 
@@ -145,7 +156,10 @@ const Row rows[] = {
     {{"norm", "norm(x), norm(x, d ..), norm(x by P)", "sqrt(sum(x * x))"}, 1, 9, norm},
     {{"mean", "mean(x), mean(x, d ..)", "sum(x) / count(x)"}, 1, 9, mean},
     {{"softmax", "softmax(x, d ..)", "exp(x - amax(x)), divided by its sum"}, 2, 9, softmax},
-    {{"layer_norm", "layer_norm(x, gain, bias), layer_norm(x, gain, bias, eps)", "along the last dimension, eps 1e-05"}, 3, 4, layer_norm},
+    {{"layer_norm", "layer_norm(x, gain, bias), layer_norm(x, gain, bias, eps)", "along the last dimension, eps 1e-05"},
+     3,
+     4,
+     layer_norm},
     {{"rms_norm", "rms_norm(x, gain), rms_norm(x, gain, eps)", "along the last dimension, eps 1e-06"}, 2, 3, rms_norm},
     {{"dropout", "dropout(x, p, seed, k)", "select(rand(seed, k) < p, 0, x / (1 - p))"}, 4, 4, dropout},
     {{"count", "count(x), count(x, d ..)", "the number of elements, of all ranks together"}, 1, 9, count},
@@ -173,7 +187,8 @@ const std::vector<Definition>& definitions() {
 Expr expand(const Expr& e, const Expansion& with) {
   const Row* row = find_row(e->name);
   if (e->args.size() < row->least || e->args.size() > row->most)
-    with.refuse("F5", fmt::format("{} with {} argument{}", e->name, e->args.size(), e->args.size() == 1 ? "" : "s"), row->definition.signature);
+    with.refuse("F5", fmt::format("{} with {} argument{}", e->name, e->args.size(), e->args.size() == 1 ? "" : "s"),
+                row->definition.signature);
   return row->expand(Call{e, with});
 }
 

@@ -42,7 +42,8 @@ SourceLine line_of(const Op& op) {
   return line;
 }
 
-void fail_op(const Op& op, std::string_view token, std::string_view rule, std::string_view message, std::string_view remedy) {
+void fail_op(const Op& op, std::string_view token, std::string_view rule, std::string_view message,
+             std::string_view remedy) {
   const SourceLine line = line_of(op);
   const size_t at = find_token(line.text, token, begin_of(op, line.text, token));
   if (at == std::string_view::npos) fail_at(ErrorKind::user, line, token, rule, message, remedy);

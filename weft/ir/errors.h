@@ -10,6 +10,6 @@ namespace weft::ir {
 // Throws kind user: "LINE:COLUMN: RULE: MESSAGE", the line, a caret below `token`, the remedy.
 [[noreturn]] void fail_op(const Op& op, std::string_view token, std::string_view rule, std::string_view message,
                           std::string_view remedy = "");
-SourceLine line_of(const Op& op);      // the user's line, or line 0 with the statement as it would be printed
+SourceLine line_of(const Op& op);  // the user's line, or line 0 with the statement as it would be printed
 
 }  // namespace weft::ir

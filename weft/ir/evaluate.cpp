@@ -10,15 +10,18 @@ namespace weft::ir {
 namespace {
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape == b.shape && a.i == b.i && a.f.size() == b.f.size() && (a.f.empty() || std::memcmp(a.f.data(), b.f.data(), a.f.size() * sizeof(double)) == 0);
+  return a.shape == b.shape && a.i == b.i && a.f.size() == b.f.size() &&
+         (a.f.empty() || std::memcmp(a.f.data(), b.f.data(), a.f.size() * sizeof(double)) == 0);
 }
 
 // Whether all ranks of each group hold one value; else names two that differ.
-std::optional<std::pair<int, int>> differing(const Type& type, const GroupRanks& group, const std::vector<Tensor>& values) {
+std::optional<std::pair<int, int>> differing(const Type& type, const GroupRanks& group,
+                                             const std::vector<Tensor>& values) {
   if (!std::holds_alternative<Replicated>(type.layout)) return {};
   for (const std::vector<int>& members : group.members)
     for (const int rank : members)
-      if (!same_bits(values[static_cast<size_t>(rank)], values[static_cast<size_t>(members[0])])) return std::pair{members[0], rank};
+      if (!same_bits(values[static_cast<size_t>(rank)], values[static_cast<size_t>(members[0])]))
+        return std::pair{members[0], rank};
   return {};
 }
 
@@ -48,12 +51,19 @@ class Evaluation {
   void take_input(const TensorDecl& decl) {
     const auto found = inputs_.find(decl.name);
     if (found == inputs_.end())
-      throw Error(ErrorKind::user, fmt::format("no value for {} {}", decl.state ? "state" : "input", decl.name), fmt::format("hand in {} for every rank", print(decl.type)));
+      throw Error(ErrorKind::user, fmt::format("no value for {} {}", decl.state ? "state" : "input", decl.name),
+                  fmt::format("hand in {} for every rank", print(decl.type)));
     if (static_cast<int>(found->second.size()) != sizes_.ranks)
-      throw Error(ErrorKind::user, fmt::format("{} has values for {} ranks, the launch has {}", decl.name, found->second.size(), sizes_.ranks), "hand in one tensor for every rank");
+      throw Error(
+          ErrorKind::user,
+          fmt::format("{} has values for {} ranks, the launch has {}", decl.name, found->second.size(), sizes_.ranks),
+          "hand in one tensor for every rank");
     const GroupRanks group = group_ranks(program_, decl.type.group, sizes_);
     if (const auto ranks = differing(decl.type, group, found->second))
-      throw Error(ErrorKind::user, fmt::format("{} is declared replicated but differs between ranks {} and {}", decl.name, ranks->first, ranks->second), "declare it local, or hand in one value");
+      throw Error(ErrorKind::user,
+                  fmt::format("{} is declared replicated but differs between ranks {} and {}", decl.name, ranks->first,
+                              ranks->second),
+                  "declare it local, or hand in one value");
     values_[decl.name] = found->second;
   }
 
@@ -68,7 +78,8 @@ class Evaluation {
         for (const int64_t count : counts[static_cast<size_t>(rank)].i) rows += count;
       } else {
         for (const int from : group.members[static_cast<size_t>(group.group_of[static_cast<size_t>(rank)])])
-          rows += counts[static_cast<size_t>(from)].i.at(static_cast<size_t>(group.index_of[static_cast<size_t>(rank)]));
+          rows +=
+              counts[static_cast<size_t>(from)].i.at(static_cast<size_t>(group.index_of[static_cast<size_t>(rank)]));
       }
       return rows;
     }
@@ -93,7 +104,9 @@ class Evaluation {
     const GroupRanks group = group_ranks(program_, decl.type.group, sizes_);
     const auto* rooted = std::get_if<Root>(&decl.type.layout);
     const int root = rooted ? root_of(rooted->rank) : 0;
-    if (root >= group.size()) throw Error(ErrorKind::user, fmt::format("{}: root {} of a group of {} ranks", decl.name, root, group.size()), "roots count from 0");
+    if (root >= group.size())
+      throw Error(ErrorKind::user, fmt::format("{}: root {} of a group of {} ranks", decl.name, root, group.size()),
+                  "roots count from 0");
     for (int rank = 0; rank < sizes_.ranks; ++rank) {
       if (!holds(decl.type, group, rank, root)) continue;
       const Tensor& tensor = values_.at(decl.name)[static_cast<size_t>(rank)];
@@ -101,16 +114,21 @@ class Evaluation {
       int64_t size = 1;
       for (const int64_t extent : shape) size *= extent;
       if (tensor.dtype != decl.type.dtype || tensor.shape != shape || tensor.size() != size)
-        throw Error(ErrorKind::user,
-                    fmt::format("{} on rank {} is {}{} with {} elements; it is declared {}, here {}", decl.name, rank, name(tensor.dtype), text_of(tensor.shape), tensor.size(), print(decl.type), text_of(shape)),
-                    "hand in the rank's own part: whole for replicated and local, its slice for sliced");
+        throw Error(
+            ErrorKind::user,
+            fmt::format("{} on rank {} is {}{} with {} elements; it is declared {}, here {}", decl.name, rank,
+                        name(tensor.dtype), text_of(tensor.shape), tensor.size(), print(decl.type), text_of(shape)),
+            "hand in the rank's own part: whole for replicated and local, its slice for sliced");
     }
   }
 
-  int root_of(const std::string& text) const { return RankTensors{program_, sizes_, types_, options_, values_, {}}.root(text); }
+  int root_of(const std::string& text) const {
+    return RankTensors{program_, sizes_, types_, options_, values_, {}}.root(text);
+  }
 
   void compute(const Op& op) {
-    RankTensors ranks{program_, sizes_, types_, options_, values_, std::vector<Tensor>(static_cast<size_t>(sizes_.ranks))};
+    RankTensors ranks{program_, sizes_,  types_,
+                      options_, values_, std::vector<Tensor>(static_cast<size_t>(sizes_.ranks))};
     const Type& type = types_.at(op.name);
     op.def->evaluate(op, ranks);
     for (Tensor& tensor : ranks.out) {
@@ -119,7 +137,8 @@ class Evaluation {
         for (double& value : tensor.f) value = round_to(type.dtype, value);
     }
     const auto ranks_that_differ = differing(type, group_ranks(program_, type.group, sizes_), ranks.out);
-    WEFT_CHECK(!ranks_that_differ, "{} is replicated but differs between ranks {} and {}", op.name, ranks_that_differ ? ranks_that_differ->first : 0, ranks_that_differ ? ranks_that_differ->second : 0);
+    WEFT_CHECK(!ranks_that_differ, "{} is replicated but differs between ranks {} and {}", op.name,
+               ranks_that_differ ? ranks_that_differ->first : 0, ranks_that_differ ? ranks_that_differ->second : 0);
     values_[op.name] = std::move(ranks.out);
   }
 

@@ -25,24 +25,28 @@ struct Tensor {
 
 struct Sizes {
   int ranks = 1;
-  std::map<std::string, int64_t> dims;                       // dim and ragged totals
-  std::map<std::string, std::vector<std::vector<int64_t>>> tensors;   // `tensors P`: the shapes
+  std::map<std::string, int64_t> dims;                               // dim and ragged totals
+  std::map<std::string, std::vector<std::vector<int64_t>>> tensors;  // `tensors P`: the shapes
   std::map<std::string, expr::ScalarValue> scalars;
 };
 int64_t tensors_total(const Sizes& sizes, const std::string& name);
-std::vector<int64_t> tensors_lengths(const Sizes& sizes, const std::string& name);     // elements of each
+std::vector<int64_t> tensors_lengths(const Sizes& sizes, const std::string& name);  // elements of each
 // Concrete shape ("#P": number of tensors). Throws user errors for unknown sizes.
 std::vector<int64_t> shape_of(const Shape& shape, const Sizes& sizes);
 // The slice of dimension length n that rank r of k holds: [r*n/k, (r+1)*n/k).
 std::pair<int64_t, int64_t> slice_of(int64_t n, int rank, int ranks);
-void check_requirements(const Program& program, const Sizes& sizes);                   // `require` lines; user error names the line
+void check_requirements(const Program& program, const Sizes& sizes);  // `require` lines; user error names the line
 
 // Inputs and old states per rank: values[name][rank] holds the *whole* tensor for replicated ones (same on all ranks),
 // the rank's slice for sliced ones, the rank's own for local ones, the value on the root for root(k) (empty elsewhere).
 using Values = std::map<Name, std::vector<Tensor>>;
-struct Result { Values values; };                            // every statement's, plus new states under "update:NAME"
+struct Result {
+  Values values;
+};  // every statement's, plus new states under "update:NAME"
 
-struct EvaluateOptions { bool round_named = false; };
+struct EvaluateOptions {
+  bool round_named = false;
+};
 Result evaluate(const Program& program, const Sizes& sizes, const Values& inputs, const EvaluateOptions& options = {});
 
 }  // namespace weft::ir

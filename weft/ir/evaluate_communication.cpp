@@ -26,7 +26,8 @@ Tensor reduced(const Op& op, const std::vector<const Tensor*>& all) {
   Tensor out = *all[0];
   for (size_t r = 1; r < all.size(); ++r) {
     if (all[r]->shape != out.shape)
-      throw Error(ErrorKind::user, fmt::format("{}: {} has different shapes on the ranks", op.name, op.args[0]), "ragged rows cannot be reduced over ranks: fold them first");
+      throw Error(ErrorKind::user, fmt::format("{}: {} has different shapes on the ranks", op.name, op.args[0]),
+                  "ragged rows cannot be reduced over ranks: fold them first");
     for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = reduce_real(reduce, out.f[k], all[r]->f[k]);
     for (size_t k = 0; k < out.i.size(); ++k) out.i[k] = reduce_whole(reduce, out.dtype, out.i[k], all[r]->i[k]);
   }
@@ -43,7 +44,9 @@ void per_group(const Op& op, RankTensors& ranks, const std::function<Tensor(cons
   const auto* sliced = std::get_if<Sliced>(&type.layout);
   const auto* rooted = std::get_if<Root>(&type.layout);
   const int root = rooted ? ranks.root(rooted->rank) : 0;
-  if (root >= group.size()) throw Error(ErrorKind::user, fmt::format("{}: root {} of a group of {} ranks", op.name, root, group.size()), "roots count from 0");
+  if (root >= group.size())
+    throw Error(ErrorKind::user, fmt::format("{}: root {} of a group of {} ranks", op.name, root, group.size()),
+                "roots count from 0");
   for (const Members& members : group.members) {
     if (!present(type, group, members[0])) continue;
     const Tensor value = whole(members);
@@ -52,7 +55,8 @@ void per_group(const Op& op, RankTensors& ranks, const std::function<Tensor(cons
       if (rooted && static_cast<int>(i) != root) continue;
       out = value;
       if (!sliced) continue;
-      const auto [begin, end] = slice_of(value.shape[static_cast<size_t>(sliced->dim)], static_cast<int>(i), static_cast<int>(members.size()));
+      const auto [begin, end] = slice_of(value.shape[static_cast<size_t>(sliced->dim)], static_cast<int>(i),
+                                         static_cast<int>(members.size()));
       out = slice(value, sliced->dim, begin, end);
     }
   }
@@ -69,7 +73,9 @@ Tensor joined(const Op& op, const RankTensors& ranks, const Members& members) {
   }
   const auto* root = std::get_if<Root>(&from.layout);
   const auto k = static_cast<size_t>(ranks.root(root ? root->rank : op.attrs.root));
-  if (k >= members.size()) throw Error(ErrorKind::user, fmt::format("{}: root {} of a group of {} ranks", op.name, k, members.size()), "roots count from 0");
+  if (k >= members.size())
+    throw Error(ErrorKind::user, fmt::format("{}: root {} of a group of {} ranks", op.name, k, members.size()),
+                "roots count from 0");
   return all[static_cast<size_t>(members[k])];
 }
 
@@ -94,7 +100,9 @@ std::vector<int64_t> block_rows(const Op& op, const RankTensors& ranks, const Me
     return transposed;
   }
   if (rows % n != 0)
-    throw Error(ErrorKind::user, fmt::format("{}: {} rows of {} do not divide into {} equal blocks", op.name, rows, op.args[0], n), "declare the rows ragged: ragged T by c");
+    throw Error(ErrorKind::user,
+                fmt::format("{}: {} rows of {} do not divide into {} equal blocks", op.name, rows, op.args[0], n),
+                "declare the rows ragged: ragged T by c");
   return std::vector<int64_t>(members.size(), rows / n);
 }
 
@@ -133,8 +141,10 @@ void evaluate_move(const Op& op, RankTensors& ranks) {
 }
 
 void evaluate_all_to_all(const Op& op, RankTensors& ranks) {
-  if (std::holds_alternative<Local>(ranks.type(op.name).layout)) exchange_blocks(op, ranks);
-  else evaluate_move(op, ranks);
+  if (std::holds_alternative<Local>(ranks.type(op.name).layout))
+    exchange_blocks(op, ranks);
+  else
+    evaluate_move(op, ranks);
 }
 
 void evaluate_send(const Op& op, RankTensors& ranks) {
@@ -144,7 +154,8 @@ void evaluate_send(const Op& op, RankTensors& ranks) {
     const auto r = static_cast<size_t>(rank);
     if (!present(type, group, rank)) continue;
     const auto from = static_cast<size_t>(group.group_of[r] - op.attrs.hops);
-    ranks.out[r] = ranks.operand(op, 0)[static_cast<size_t>(group.members[from][static_cast<size_t>(group.index_of[r])])];
+    ranks.out[r] =
+        ranks.operand(op, 0)[static_cast<size_t>(group.members[from][static_cast<size_t>(group.index_of[r])])];
   }
 }
 

@@ -7,7 +7,9 @@
 namespace weft::ir {
 namespace {
 
-struct Strides { int64_t outer = 1, extent = 1, inner = 1; };
+struct Strides {
+  int64_t outer = 1, extent = 1, inner = 1;
+};
 Strides strides_of(const std::vector<int64_t>& shape, int dim) {
   Strides s;
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
@@ -17,7 +19,8 @@ Strides strides_of(const std::vector<int64_t>& shape, int dim) {
   return s;
 }
 
-template <typename T> void copy_rows(const std::vector<T>& from, std::vector<T>& to, const Strides& s, int64_t begin, int64_t end) {
+template <typename T>
+void copy_rows(const std::vector<T>& from, std::vector<T>& to, const Strides& s, int64_t begin, int64_t end) {
   if (from.empty()) return;
   for (int64_t o = 0; o < s.outer; ++o) {
     const auto first = from.begin() + (o * s.extent + begin) * s.inner;
@@ -25,7 +28,8 @@ template <typename T> void copy_rows(const std::vector<T>& from, std::vector<T>&
   }
 }
 
-template <typename T> void append_rows(const std::vector<T>& from, std::vector<T>& to, const Strides& s, int64_t outer) {
+template <typename T>
+void append_rows(const std::vector<T>& from, std::vector<T>& to, const Strides& s, int64_t outer) {
   if (from.empty()) return;
   const auto first = from.begin() + outer * s.extent * s.inner;
   to.insert(to.end(), first, first + s.extent * s.inner);
@@ -42,7 +46,8 @@ void measure(const Op& op, const RankTensors& ranks, const Factors& factors, int
       if (f < 0) continue;
       const auto* sliced = std::get_if<Sliced>(&ranks.type(op.args[i]).layout);
       const bool cut = sliced && sliced->dim == static_cast<int>(d);
-      part.whole[static_cast<size_t>(f)] = cut ? shape_of({factors.size[static_cast<size_t>(f)]}, ranks.sizes)[0] : ranks.operand(op, i)[static_cast<size_t>(rank)].shape[d];
+      part.whole[static_cast<size_t>(f)] = cut ? shape_of({factors.size[static_cast<size_t>(f)]}, ranks.sizes)[0]
+                                               : ranks.operand(op, i)[static_cast<size_t>(rank)].shape[d];
     }
   part.begin.assign(factors.kind.size(), 0);
   part.extent = part.whole;
@@ -61,7 +66,8 @@ Part part_of(const Op& op, const RankTensors& ranks, const Factors& factors, int
     part.operands.push_back(ranks.operand(op, i)[static_cast<size_t>(rank)]);
     if (cut < 0 || is_sliced(ranks.type(op.args[i]))) continue;
     for (size_t d = 0; d < factors.operand[i].size(); ++d)
-      if (factors.operand[i][d] == cut) part.operands.back() = slice(part.operands.back(), static_cast<int>(d), range.first, range.second);
+      if (factors.operand[i][d] == cut)
+        part.operands.back() = slice(part.operands.back(), static_cast<int>(d), range.first, range.second);
   }
   return part;
 }
@@ -102,7 +108,8 @@ bool present(const Type& type, const GroupRanks& ranks, int rank) {
 }
 
 bool holds(const Type& type, const GroupRanks& ranks, int rank, int root) {
-  return present(type, ranks, rank) && (!std::holds_alternative<Root>(type.layout) || ranks.index_of[static_cast<size_t>(rank)] == root);
+  return present(type, ranks, rank) &&
+         (!std::holds_alternative<Root>(type.layout) || ranks.index_of[static_cast<size_t>(rank)] == root);
 }
 
 void for_each_part(const Op& op, RankTensors& ranks, const std::function<Tensor(const Part&, const Factors&)>& work) {
@@ -114,7 +121,8 @@ void for_each_part(const Op& op, RankTensors& ranks, const std::function<Tensor(
   const int root = rooted ? ranks.root(rooted->rank) : 0;
   for (int rank = 0; rank < ranks.sizes.ranks; ++rank)
     if (holds(type, group, rank, root))
-      ranks.out[static_cast<size_t>(rank)] = work(part_of(op, ranks, factors, cut, rank, group.index_of[static_cast<size_t>(rank)], group.size()), factors);
+      ranks.out[static_cast<size_t>(rank)] = work(
+          part_of(op, ranks, factors, cut, rank, group.index_of[static_cast<size_t>(rank)], group.size()), factors);
 }
 
 }  // namespace weft::ir

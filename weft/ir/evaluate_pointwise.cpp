@@ -19,7 +19,8 @@ class Elements {
   int64_t count() const { return count_; }
 
   // sum over dimensions of at[d](global index along d, local index along d)
-  template <typename F> std::vector<int64_t> map(F at) const {
+  template <typename F>
+  std::vector<int64_t> map(F at) const {
     std::vector<int64_t> out;
     out.reserve(static_cast<size_t>(count_));
     std::vector<int64_t> index(part_.extent.size(), 0);
@@ -50,7 +51,8 @@ class Elements {
 std::vector<int64_t> owners(const Sizes& sizes, const std::string& list) {
   std::vector<int64_t> out;
   int64_t tensor = 0;
-  for (const int64_t length : tensors_lengths(sizes, list)) out.insert(out.end(), static_cast<size_t>(length), tensor++);
+  for (const int64_t length : tensors_lengths(sizes, list))
+    out.insert(out.end(), static_cast<size_t>(length), tensor++);
   return out;
 }
 
@@ -91,8 +93,10 @@ class Pointwise {
     const auto rank = static_cast<int64_t>(part_.whole.size());
     const int64_t d = dim < 0 ? dim + rank : dim;
     if (d < 0 || d >= rank)
-      throw Error(ErrorKind::user, fmt::format("{}: index({}) in a value of {} dimensions", op_.name, dim, rank), "dimensions count from 0", "S2");
-    return integers(elements_.map([&](size_t at, int64_t i) { return at == static_cast<size_t>(d) ? part_.begin[at] + i : 0; }));
+      throw Error(ErrorKind::user, fmt::format("{}: index({}) in a value of {} dimensions", op_.name, dim, rank),
+                  "dimensions count from 0", "S2");
+    return integers(
+        elements_.map([&](size_t at, int64_t i) { return at == static_cast<size_t>(d) ? part_.begin[at] + i : 0; }));
   }
 
   Column operand(const std::string& name) const {
@@ -117,8 +121,10 @@ class Pointwise {
     for (size_t d = tensor.shape.size(); d-- > 0; step *= tensor.shape[d]) {
       stride[shift + d] = step;
       const bool has_factor = factors_.operand[i][d] >= 0;
-      if (!has_factor && shape[d].per_tensor) coarse[shift + d] = owners(ranks_.sizes, shape[d].name);
-      else if (!has_factor) stride[shift + d] = 0;
+      if (!has_factor && shape[d].per_tensor)
+        coarse[shift + d] = owners(ranks_.sizes, shape[d].name);
+      else if (!has_factor)
+        stride[shift + d] = 0;
     }
     const std::vector<int64_t> from = elements_.map([&](size_t d, int64_t k) {
       return stride[d] * (coarse[d].empty() ? k : coarse[d][static_cast<size_t>(part_.begin[d] + k)]);
@@ -127,8 +133,10 @@ class Pointwise {
     out.f.clear();
     out.i.clear();
     for (const int64_t at : from) {
-      if (column.is_float) out.f.push_back(column.f[static_cast<size_t>(at)]);
-      else out.i.push_back(column.i[static_cast<size_t>(at)]);
+      if (column.is_float)
+        out.f.push_back(column.f[static_cast<size_t>(at)]);
+      else
+        out.i.push_back(column.i[static_cast<size_t>(at)]);
     }
     return out;
   }
@@ -152,7 +160,9 @@ double join_real(FactorKind kind, double a, double b) {
   return (a > b) == (kind == FactorKind::max) ? a : b;
 }
 
-struct Limits { int64_t least, most; };
+struct Limits {
+  int64_t least, most;
+};
 Limits limits(Dtype dtype) {
   if (dtype == Dtype::boolean) return {0, 1};
   const int bits = static_cast<int>(8 * size_bytes(dtype));
@@ -161,7 +171,10 @@ Limits limits(Dtype dtype) {
   return {-most - 1, most};
 }
 int64_t first_whole(FactorKind kind, Dtype dtype) {
-  return kind == FactorKind::sum ? 0 : kind == FactorKind::prod ? 1 : kind == FactorKind::max ? limits(dtype).least : limits(dtype).most;
+  return kind == FactorKind::sum    ? 0
+         : kind == FactorKind::prod ? 1
+         : kind == FactorKind::max  ? limits(dtype).least
+                                    : limits(dtype).most;
 }
 int64_t join_whole(FactorKind kind, bool no_sign, int64_t a, int64_t b) {
   const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
@@ -171,8 +184,11 @@ int64_t join_whole(FactorKind kind, bool no_sign, int64_t a, int64_t b) {
 }
 
 // The result's shape on this rank and, per element, its place in it.
-struct Places { std::vector<int64_t> shape, at; };
-Places fold_places(const Op& op, const RankTensors& ranks, const Part& part, const Factors& factors, const Elements& elements) {
+struct Places {
+  std::vector<int64_t> shape, at;
+};
+Places fold_places(const Op& op, const RankTensors& ranks, const Part& part, const Factors& factors,
+                   const Elements& elements) {
   Places places;
   const size_t rank = part.extent.size();
   const bool all = factors.shape.empty();
@@ -180,14 +196,19 @@ Places fold_places(const Op& op, const RankTensors& ranks, const Part& part, con
   std::vector<int64_t> shape(rank, 1), stride(rank, 0);
   for (size_t d = 0; d < rank; ++d) {
     const bool by = !all && factors.kind[d] != FactorKind::out && !op.attrs.by.empty();
-    if (by) owner = owners(ranks.sizes, op.attrs.by), shape[d] = static_cast<int64_t>(tensors_lengths(ranks.sizes, op.attrs.by).size());
-    else if (factors.kind[d] == FactorKind::out) shape[d] = part.extent[d];
+    if (by)
+      owner = owners(ranks.sizes, op.attrs.by),
+      shape[d] = static_cast<int64_t>(tensors_lengths(ranks.sizes, op.attrs.by).size());
+    else if (factors.kind[d] == FactorKind::out)
+      shape[d] = part.extent[d];
   }
   int64_t step = 1;
   for (size_t d = rank; d-- > 0; step *= shape[d]) stride[d] = shape[d] == 1 ? 0 : step;
   places.at = elements.map([&](size_t d, int64_t i) {
     const bool by = factors.kind[d] != FactorKind::out && !owner.empty();
-    return factors.kind[d] == FactorKind::out ? stride[d] * i : by ? stride[d] * owner[static_cast<size_t>(part.begin[d] + i)] : 0;
+    return factors.kind[d] == FactorKind::out ? stride[d] * i
+           : by                               ? stride[d] * owner[static_cast<size_t>(part.begin[d] + i)]
+                                              : 0;
   });
   if (!all) places.shape = std::move(shape);
   return places;
@@ -207,19 +228,25 @@ void evaluate_fold(const Op& op, RankTensors& ranks) {
   const FactorKind kind = fold_kind(*op.def);
   for_each_part(op, ranks, [&](const Part& part, const Factors& factors) {
     const Pointwise pointwise(op, ranks, part, factors);
-    const Column value = pointwise.value(expr::infer_dtype(op.value, [&](const std::string& name) { return pointwise.dtype_of(name); }).value_or(dtype));
+    const Column value = pointwise.value(
+        expr::infer_dtype(op.value, [&](const std::string& name) { return pointwise.dtype_of(name); }).value_or(dtype));
     const Places places = fold_places(op, ranks, part, factors, pointwise.elements());
     int64_t size = 1;
     for (const int64_t extent : places.shape) size *= extent;
     Column out;
     out.is_float = is_float(dtype);
-    if (out.is_float) out.f.assign(static_cast<size_t>(size), first_real(kind));
-    else out.i.assign(static_cast<size_t>(size), first_whole(kind, dtype));
+    if (out.is_float)
+      out.f.assign(static_cast<size_t>(size), first_real(kind));
+    else
+      out.i.assign(static_cast<size_t>(size), first_whole(kind, dtype));
     for (size_t k = 0; k < places.at.size(); ++k) {
       const auto at = static_cast<size_t>(places.at[k]);
       const auto element = static_cast<int64_t>(k);
-      if (out.is_float) out.f[at] = join_real(kind, out.f[at], value.real(element));
-      else out.i[at] = join_whole(kind, !is_signed(dtype), out.i[at], value.is_float ? truncate_to(dtype, value.real(element)) : value.whole(element));
+      if (out.is_float)
+        out.f[at] = join_real(kind, out.f[at], value.real(element));
+      else
+        out.i[at] = join_whole(kind, !is_signed(dtype), out.i[at],
+                               value.is_float ? truncate_to(dtype, value.real(element)) : value.whole(element));
     }
     return tensor_of(out, dtype, places.shape);
   });

@@ -16,8 +16,11 @@ Tensor zeros(Dtype dtype, std::vector<int64_t> shape) {
 
 void add_product(Tensor& out, int64_t at, const Tensor& a, int64_t from_a, const Tensor& b, int64_t from_b) {
   const auto o = static_cast<size_t>(at), x = static_cast<size_t>(from_a), y = static_cast<size_t>(from_b);
-  if (is_float(out.dtype)) out.f[o] += a.f[x] * b.f[y];
-  else out.i[o] = static_cast<int64_t>(static_cast<uint64_t>(out.i[o]) + static_cast<uint64_t>(a.i[x]) * static_cast<uint64_t>(b.i[y]));
+  if (is_float(out.dtype))
+    out.f[o] += a.f[x] * b.f[y];
+  else
+    out.i[o] = static_cast<int64_t>(static_cast<uint64_t>(out.i[o]) +
+                                    static_cast<uint64_t>(a.i[x]) * static_cast<uint64_t>(b.i[y]));
 }
 
 Tensor wrapped(Tensor tensor) {
@@ -50,8 +53,8 @@ Tensor conv2d(const Tensor& x, const Tensor& w, Dtype dtype) {
   const auto tap = [&](int64_t b, int64_t o, int64_t h, int64_t v, int64_t c, int64_t dy, int64_t dx) {
     const int64_t y = h + dy - (kernel_height - 1) / 2, z = v + dx - (kernel_width - 1) / 2;
     if (y < 0 || y >= height || z < 0 || z >= width) return;
-    add_product(out, ((b * outs + o) * height + h) * width + v, x, ((b * channels + c) * height + y) * width + z,
-                w, ((o * channels + c) * kernel_height + dy) * kernel_width + dx);
+    add_product(out, ((b * outs + o) * height + h) * width + v, x, ((b * channels + c) * height + y) * width + z, w,
+                ((o * channels + c) * kernel_height + dy) * kernel_width + dx);
   };
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t o = 0; o < outs; ++o)
@@ -67,12 +70,14 @@ Tensor conv2d(const Tensor& x, const Tensor& w, Dtype dtype) {
 
 void evaluate_matmul(const Op& op, RankTensors& ranks) {
   const Dtype dtype = ranks.type(op.name).dtype;
-  for_each_part(op, ranks, [&](const Part& part, const Factors&) { return matmul(part.operands[0], part.operands[1], dtype); });
+  for_each_part(op, ranks,
+                [&](const Part& part, const Factors&) { return matmul(part.operands[0], part.operands[1], dtype); });
 }
 
 void evaluate_conv2d(const Op& op, RankTensors& ranks) {
   const Dtype dtype = ranks.type(op.name).dtype;
-  for_each_part(op, ranks, [&](const Part& part, const Factors&) { return conv2d(part.operands[0], part.operands[1], dtype); });
+  for_each_part(op, ranks,
+                [&](const Part& part, const Factors&) { return conv2d(part.operands[0], part.operands[1], dtype); });
 }
 
 }  // namespace weft::ir

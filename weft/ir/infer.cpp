@@ -16,9 +16,14 @@ namespace {
 void check_operands(const Op& op, const Types& types) {
   WEFT_CHECK(op.def, "statement {} has no operation", op.name);
   for (const Name& arg : op.args)
-    if (!types.count(arg)) fail_op(op, arg, "F3", fmt::format("{} is not defined", arg), "a value is computed or declared before it is used");
+    if (!types.count(arg))
+      fail_op(op, arg, "F3", fmt::format("{} is not defined", arg),
+              "a value is computed or declared before it is used");
   if (op.def->tensors >= 0 && op.args.size() != static_cast<size_t>(op.def->tensors))
-    fail_op(op, op.def->name, "F5", fmt::format("{} takes {} tensor{}, not {}", op.def->name, op.def->tensors, op.def->tensors == 1 ? "" : "s", op.args.size()), op.def->signature);
+    fail_op(op, op.def->name, "F5",
+            fmt::format("{} takes {} tensor{}, not {}", op.def->name, op.def->tensors, op.def->tensors == 1 ? "" : "s",
+                        op.args.size()),
+            op.def->signature);
 }
 
 // W1, and presence: absent wherever an operand is.
@@ -36,12 +41,18 @@ void meet_groups(const Op& op, const Types& types, Type& type) {
 }
 
 std::string_view hint_for(std::string_view function) {
-  struct Hint { std::string_view name, remedy; };
+  struct Hint {
+    std::string_view name, remedy;
+  };
   static constexpr Hint hints[] = {
-      {"sort", "sorting is not in the language: hand in sorted rows"}, {"argsort", "sorting is not in the language: hand in sorted rows"},
-      {"topk", "choosing rows is not in the language: hand in the chosen rows"}, {"take", "gather by index is not in the language: hand in the rows"},
-      {"view", "reshape at the border; matmul takes batches"}, {"reshape", "reshape at the border; matmul takes batches"},
-      {"transpose", "transpose at the border; matmul takes batches"}, {"barrier", "a barrier has no value: call the communicator's"},
+      {"sort", "sorting is not in the language: hand in sorted rows"},
+      {"argsort", "sorting is not in the language: hand in sorted rows"},
+      {"topk", "choosing rows is not in the language: hand in the chosen rows"},
+      {"take", "gather by index is not in the language: hand in the rows"},
+      {"view", "reshape at the border; matmul takes batches"},
+      {"reshape", "reshape at the border; matmul takes batches"},
+      {"transpose", "transpose at the border; matmul takes batches"},
+      {"barrier", "a barrier has no value: call the communicator's"},
   };
   for (const Hint& hint : hints)
     if (hint.name == function) return hint.remedy;
@@ -51,7 +62,8 @@ std::string_view hint_for(std::string_view function) {
 std::string unknown_function(const expr::Expr& e) {
   std::string found;
   expr::visit(e, [&](const expr::Node& node) {
-    const bool known = node.op != expr::Op::call || expr::find_function(node.name) || parse_dtype(node.name) || node.name == "rand" || node.name == "index";
+    const bool known = node.op != expr::Op::call || expr::find_function(node.name) || parse_dtype(node.name) ||
+                       node.name == "rand" || node.name == "index";
     if (found.empty() && !known) found = node.name;
   });
   return found;
@@ -66,7 +78,8 @@ std::string unknown_function(const expr::Expr& e) {
   } else if (error.rule() == "F4" || error.rule() == "F5") {
     token = unknown_function(op.value);
     if (token == "grad" || token == "backward")
-      throw Error(ErrorKind::unsupported, fmt::format("{}: programs are not differentiated", token), "write the backward pass as a program of its own");
+      throw Error(ErrorKind::unsupported, fmt::format("{}: programs are not differentiated", token),
+                  "write the backward pass as a program of its own");
     if (error.rule() == "F4" && !token.empty()) {
       message = fmt::format("{} is not an operation", token);
       remedy = hint_for(token);
@@ -86,7 +99,7 @@ Dtype value_dtype(const Op& op, const Types& types) {
     const Dtype dtype = expr::infer_dtype(op.value, type_of).value_or(Dtype::f32);
     const bool widens = op.def->name == "sum" || op.def->name == "prod";
     if (!widens) return dtype;
-    return dtype == Dtype::boolean ? Dtype::i64 : fold_dtype(dtype);           // D4; a sum of truths counts them
+    return dtype == Dtype::boolean ? Dtype::i64 : fold_dtype(dtype);  // D4; a sum of truths counts them
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::user) throw;
     place_error(error, op, types);
@@ -97,7 +110,9 @@ Dtype operands_dtype(const Op& op, const Types& types) {
   const Dtype first = types.find(op.args[0])->second.dtype;
   for (const Name& arg : op.args)
     if (const Dtype dtype = types.find(arg)->second.dtype; dtype != first)
-      fail_op(op, arg, "D1", fmt::format("{} and {} meet: {} is {}, {} is {}", name(first), name(dtype), op.args[0], name(first), arg, name(dtype)),
+      fail_op(op, arg, "D1",
+              fmt::format("{} and {} meet: {} is {}, {} is {}", name(first), name(dtype), op.args[0], name(first), arg,
+                          name(dtype)),
               fmt::format("cast one: {}(...) or {}(...)", name(first), name(dtype)));
   return first;
 }
@@ -105,24 +120,31 @@ Dtype operands_dtype(const Op& op, const Types& types) {
 void check_update(const Program& program, const Update& update, const Types& types) {
   const TensorDecl* state = find_tensor(program, update.state);
   if (!state || !state->state)
-    fail_at(ErrorKind::user, update.line, update.state, "F6", fmt::format("{} is not a state", update.state), fmt::format("declare it: state {} DTYPE[SIZES] replicated", update.state));
+    fail_at(ErrorKind::user, update.line, update.state, "F6", fmt::format("{} is not a state", update.state),
+            fmt::format("declare it: state {} DTYPE[SIZES] replicated", update.state));
   const auto value = types.find(update.value);
   if (value == types.end())
-    fail_at(ErrorKind::user, update.line, update.value, "F3", fmt::format("{} is not defined", update.value), "a value is computed or declared before it is used");
+    fail_at(ErrorKind::user, update.line, update.value, "F3", fmt::format("{} is not defined", update.value),
+            "a value is computed or declared before it is used");
   const Type &a = state->type, &b = value->second;
   if (std::holds_alternative<Partial>(b.layout))
-    fail_at(ErrorKind::user, update.line, update.value, "L8", fmt::format("{} is {}: nobody finished it", update.value, print(b.layout)), fmt::format("update with an all_reduce or reduce_scatter of {}", update.value));
+    fail_at(ErrorKind::user, update.line, update.value, "L8",
+            fmt::format("{} is {}: nobody finished it", update.value, print(b.layout)),
+            fmt::format("update with an all_reduce or reduce_scatter of {}", update.value));
   if (a.dtype != b.dtype || a.shape != b.shape || a.layout != b.layout || a.group != b.group)
-    fail_at(ErrorKind::user, update.line, update.value, "F7", fmt::format("state {} is {}, {} is {}", update.state, print(a), update.value, print(b)),
+    fail_at(ErrorKind::user, update.line, update.value, "F7",
+            fmt::format("state {} is {}, {} is {}", update.state, print(a), update.value, print(b)),
             "convert the value (cast, all_gather) or declare the state so");
 }
 
 void check_out(const Out& out, const Types& types) {
   const auto value = types.find(out.value);
   if (value == types.end())
-    fail_at(ErrorKind::user, out.line, out.value, "F3", fmt::format("{} is not defined", out.value), "a value is computed or declared before it is used");
+    fail_at(ErrorKind::user, out.line, out.value, "F3", fmt::format("{} is not defined", out.value),
+            "a value is computed or declared before it is used");
   if (std::holds_alternative<Partial>(value->second.layout))
-    fail_at(ErrorKind::user, out.line, out.value, "L8", fmt::format("output {} is {}: nobody finished it", out.value, print(value->second.layout)),
+    fail_at(ErrorKind::user, out.line, out.value, "L8",
+            fmt::format("output {} is {}: nobody finished it", out.value, print(value->second.layout)),
             fmt::format("out an all_reduce or reduce_scatter of {}", out.value));
 }
 
@@ -131,7 +153,9 @@ void check_out(const Out& out, const Types& types) {
 Type infer(const Program& program, const Op& op, const Types& types) {
   check_operands(op, types);
   if (op.def->convert) {
-    if (op.cut) fail_op(op, "cut", "L11", fmt::format("`cut {}` of {}, which computes nothing", *op.cut, op.def->name), "cut what computes; a communication says itself where a value goes");
+    if (op.cut)
+      fail_op(op, "cut", "L11", fmt::format("`cut {}` of {}, which computes nothing", *op.cut, op.def->name),
+              "cut what computes; a communication says itself where a value goes");
     return op.def->convert(program, op, types);
   }
   Type type;
@@ -149,7 +173,8 @@ void check_effects(const Program& program, const Types& types) {
     check_update(program, update, types);
     for (size_t j = 0; j < i; ++j)
       if (program.updates[j].state == update.state)
-        fail_at(ErrorKind::user, update.line, update.state, "F6", fmt::format("state {} is updated twice", update.state), "compute its new content in one value");
+        fail_at(ErrorKind::user, update.line, update.state, "F6",
+                fmt::format("state {} is updated twice", update.state), "compute its new content in one value");
   }
   for (const Out& out : program.outs) check_out(out, types);
 }
@@ -161,7 +186,8 @@ Types infer(const Program& program) {
     for (const Op* op : unit.ops) {
       Type type = infer(program, *op, types);
       if (!types.emplace(op->name, std::move(type)).second)
-        fail_op(*op, op->name, "F2", fmt::format("{} is defined twice", op->name), "values never change: take another name");
+        fail_op(*op, op->name, "F2", fmt::format("{} is defined twice", op->name),
+                "values never change: take another name");
     }
   check_effects(program, types);
   return types;

@@ -13,9 +13,15 @@
 namespace weft::ir {
 namespace {
 
-struct Operand { const Name* name; const Type* type; };
+struct Operand {
+  const Name* name;
+  const Type* type;
+};
 
-template <typename L> bool is(const Operand& operand) { return std::holds_alternative<L>(operand.type->layout); }
+template <typename L>
+bool is(const Operand& operand) {
+  return std::holds_alternative<L>(operand.type->layout);
+}
 
 // L4: at most one kind of layout beside replicated, and one root.
 void check_kinds(const Op& op, const std::vector<Operand>& operands) {
@@ -23,10 +29,13 @@ void check_kinds(const Op& op, const std::vector<Operand>& operands) {
   for (const Operand& o : operands) {
     if (is<Replicated>(o)) continue;
     if (!first) first = &o;
-    const bool same = o.type->layout.index() == first->type->layout.index() && (!is<Root>(o) || o.type->layout == first->type->layout);
+    const bool same = o.type->layout.index() == first->type->layout.index() &&
+                      (!is<Root>(o) || o.type->layout == first->type->layout);
     if (!same)
-      fail_op(op, *o.name, "L4", fmt::format("{} is {}, {} is {}", *first->name, print(first->type->layout), *o.name, print(o.type->layout)),
-              "bring one of them to replicated, or both to the same layout");
+      fail_op(
+          op, *o.name, "L4",
+          fmt::format("{} is {}, {} is {}", *first->name, print(first->type->layout), *o.name, print(o.type->layout)),
+          "bring one of them to replicated, or both to the same layout");
   }
 }
 
@@ -51,9 +60,12 @@ Layout pending_result(const Op& op, const std::vector<Operand>& operands, Dtype 
     pending.push_back(*o.name);
   }
   const ReduceOp reduce = std::get<Partial>(first->type->layout).op;
-  const bool ok = !mixed && op.def->linear && op.def->linear(op, pending, reduce) && !rounds_integers(op, first->type->dtype, result);
+  const bool ok = !mixed && op.def->linear && op.def->linear(op, pending, reduce) &&
+                  !rounds_integers(op, first->type->dtype, result);
   if (!ok)
-    fail_op(op, *first->name, "L7", fmt::format("{} is a pending {}; this is not linear in it, so it would be done to each contribution", *first->name, name(reduce)),
+    fail_op(op, *first->name, "L7",
+            fmt::format("{} is a pending {}; this is not linear in it, so it would be done to each contribution",
+                        *first->name, name(reduce)),
             fmt::format("finish it first: all_reduce({}, {})", name(reduce), *first->name));
   return first->type->layout;
 }
@@ -61,7 +73,9 @@ Layout pending_result(const Op& op, const std::vector<Operand>& operands, Dtype 
 int sliced_factor(const Op& op, const Operand& operand, const std::vector<int>& factors) {
   const int dim = std::get<Sliced>(operand.type->layout).dim;
   if (dim < 0 || dim >= static_cast<int>(factors.size()) || factors[static_cast<size_t>(dim)] < 0)
-    fail_op(op, *operand.name, "L1", fmt::format("{} is sliced in dimension {}, which is of extent 1 here", *operand.name, dim), "slice a dimension that has elements to divide");
+    fail_op(op, *operand.name, "L1",
+            fmt::format("{} is sliced in dimension {}, which is of extent 1 here", *operand.name, dim),
+            "slice a dimension that has elements to divide");
   return factors[static_cast<size_t>(dim)];
 }
 
@@ -80,7 +94,8 @@ int agreed_factor(const Op& op, const std::vector<Operand>& operands, const Fact
     if (factor < 0) factor = f, first = i;
     if (f != factor)
       fail_op(op, *operands[i].name, "L9",
-              fmt::format("{} is {} and {} is {}: not the same dimension of the result", *operands[first].name, print(operands[first].type->layout), *operands[i].name, print(operands[i].type->layout)),
+              fmt::format("{} is {} and {} is {}: not the same dimension of the result", *operands[first].name,
+                          print(operands[first].type->layout), *operands[i].name, print(operands[i].type->layout)),
               "all_gather one, or all_to_all it to the other's dimension");
   }
   return factor;
@@ -89,11 +104,17 @@ int agreed_factor(const Op& op, const std::vector<Operand>& operands, const Fact
 int chosen_factor(const Op& op, const std::vector<Operand>& operands, const Factors& factors) {
   for (const Operand& o : operands)
     if (!is<Replicated>(o))
-      fail_op(op, "cut", "L11", fmt::format("`cut {}`, but {} is {} already: that decides", *op.cut, *o.name, print(o.type->layout)), "leave `cut` away");
+      fail_op(op, "cut", "L11",
+              fmt::format("`cut {}`, but {} is {} already: that decides", *op.cut, *o.name, print(o.type->layout)),
+              "leave `cut` away");
   const int d = *op.cut;
-  const bool exists = d >= 0 && d < static_cast<int>(factors.kind.size()) && (op.value || d < static_cast<int>(factors.shape.size()));
+  const bool exists =
+      d >= 0 && d < static_cast<int>(factors.kind.size()) && (op.value || d < static_cast<int>(factors.shape.size()));
   if (!exists || factors.size[static_cast<size_t>(d)] == Size{})
-    fail_op(op, "cut", "L1", exists ? fmt::format("dimension {} to cut is of extent 1", d) : fmt::format("there is no dimension {} to cut", d), "cut a dimension that has elements to divide");
+    fail_op(op, "cut", "L1",
+            exists ? fmt::format("dimension {} to cut is of extent 1", d)
+                   : fmt::format("there is no dimension {} to cut", d),
+            "cut a dimension that has elements to divide");
   return d;
 }
 
@@ -101,11 +122,14 @@ int chosen_factor(const Op& op, const std::vector<Operand>& operands, const Fact
 Layout cut_result(const Op& op, const Factors& factors, int cut) {
   const FactorKind kind = factors.kind[static_cast<size_t>(cut)];
   if (kind == FactorKind::out)
-    return Sliced{static_cast<int>(std::find(factors.result.begin(), factors.result.end(), cut) - factors.result.begin())};
+    return Sliced{
+        static_cast<int>(std::find(factors.result.begin(), factors.result.end(), cut) - factors.result.begin())};
   if (kind != FactorKind::whole) return Partial{reduce_of(kind)};
   size_t i = 0;
   while (i + 1 < op.args.size() && dim_of_factor(factors, i, cut) == static_cast<int>(factors.operand[i].size())) ++i;
-  fail_op(op, op.args[i], "L10", fmt::format("{} needs its neighbours along dimension {}, which is cut", op.def->name, dim_of_factor(factors, i, cut)),
+  fail_op(op, op.args[i], "L10",
+          fmt::format("{} needs its neighbours along dimension {}, which is cut", op.def->name,
+                      dim_of_factor(factors, i, cut)),
           "slice batch or channels instead (halo exchange is not in the language)");
 }
 
@@ -123,7 +147,7 @@ Layout layout_rule(const Op& op, const Types& types, const Factors& factors, Dty
   if (cut >= 0) return cut_result(op, factors, cut);
   for (const Operand& o : operands) {
     if (is<Partial>(o)) return pending_result(op, operands, result);
-    if (!is<Replicated>(o)) return o.type->layout;                             // L2 local, L3 root(k)
+    if (!is<Replicated>(o)) return o.type->layout;  // L2 local, L3 root(k)
   }
   return Replicated{};
 }
@@ -131,7 +155,8 @@ Layout layout_rule(const Op& op, const Types& types, const Factors& factors, Dty
 int cut_factor(const Op& op, const Types& types, const Factors& factors) {
   for (size_t i = 0; i < op.args.size(); ++i) {
     const auto found = types.find(op.args[i]);
-    if (const auto* sliced = std::get_if<Sliced>(&found->second.layout)) return factors.operand[i][static_cast<size_t>(sliced->dim)];
+    if (const auto* sliced = std::get_if<Sliced>(&found->second.layout))
+      return factors.operand[i][static_cast<size_t>(sliced->dim)];
   }
   return op.cut.value_or(-1);
 }

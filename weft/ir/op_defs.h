@@ -14,7 +14,7 @@ extern const OpDef all_to_all_def, send_def;
 
 // Shared by map and fold: broadcasting from the right (S1).
 Factors pointwise_factors(const Op& op, const Types& types);
-FactorKind fold_kind(const OpDef& def);                     // sum prod max min
+FactorKind fold_kind(const OpDef& def);  // sum prod max min
 
 void evaluate_map(const Op& op, RankTensors& ranks);
 void evaluate_fold(const Op& op, RankTensors& ranks);

@@ -10,14 +10,16 @@ namespace {
 
 int wrapped_dim(const Op& op, int dim, int rank) {
   if (dim < -rank || dim >= rank)
-    fail_op(op, std::to_string(dim), "S2", fmt::format("no dimension {} in a tensor of {} dimensions", dim, rank), "dimensions count from 0, or from -1 at the right end");
+    fail_op(op, std::to_string(dim), "S2", fmt::format("no dimension {} in a tensor of {} dimensions", dim, rank),
+            "dimensions count from 0, or from -1 at the right end");
   return dim < 0 ? dim + rank : dim;
 }
 
 int tensors_dim(const Op& op, const Shape& shape) {
   for (size_t d = 0; d < shape.size(); ++d)
     if (shape[d].name == op.attrs.by && !shape[d].per_tensor) return static_cast<int>(d);
-  fail_op(op, op.attrs.by, "S2", fmt::format("`by {}`, but no operand has that dimension", op.attrs.by), "fold a value that has one element per element of the list");
+  fail_op(op, op.attrs.by, "S2", fmt::format("`by {}`, but no operand has that dimension", op.attrs.by),
+          "fold a value that has one element per element of the list");
 }
 
 Factors fold_factors(const Program&, const Op& op, const Types& types) {
@@ -56,9 +58,21 @@ FactorKind fold_kind(const OpDef& def) {
   return &def == &amax_def ? FactorKind::max : FactorKind::min;
 }
 
-const OpDef sum_def = {"sum", OpClass::fold, -1, "", "sum(E), sum(E, d ..), sum(E by P)", "adds up: everything, over dimensions, per tensor", fold_factors, nullptr, fold_linear, evaluate_fold};
-const OpDef prod_def = {"prod", OpClass::fold, -1, "", "prod(E), prod(E, d ..), prod(E by P)", "multiplies up", fold_factors, nullptr, fold_linear, evaluate_fold};
-const OpDef amax_def = {"amax", OpClass::fold, -1, "", "amax(E), amax(E, d ..), amax(E by P)", "the largest", fold_factors, nullptr, fold_linear, evaluate_fold};
-const OpDef amin_def = {"amin", OpClass::fold, -1, "", "amin(E), amin(E, d ..), amin(E by P)", "the smallest", fold_factors, nullptr, fold_linear, evaluate_fold};
+const OpDef sum_def = {"sum",
+                       OpClass::fold,
+                       -1,
+                       "",
+                       "sum(E), sum(E, d ..), sum(E by P)",
+                       "adds up: everything, over dimensions, per tensor",
+                       fold_factors,
+                       nullptr,
+                       fold_linear,
+                       evaluate_fold};
+const OpDef prod_def = {"prod",          OpClass::fold, -1,      "",          "prod(E), prod(E, d ..), prod(E by P)",
+                        "multiplies up", fold_factors,  nullptr, fold_linear, evaluate_fold};
+const OpDef amax_def = {"amax",        OpClass::fold, -1,      "",          "amax(E), amax(E, d ..), amax(E by P)",
+                        "the largest", fold_factors,  nullptr, fold_linear, evaluate_fold};
+const OpDef amin_def = {"amin",         OpClass::fold, -1,      "",          "amin(E), amin(E, d ..), amin(E by P)",
+                        "the smallest", fold_factors,  nullptr, fold_linear, evaluate_fold};
 
 }  // namespace weft::ir

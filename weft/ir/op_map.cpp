@@ -16,7 +16,9 @@ void join(const Op& op, const Name& name, const Size& size, Size& have, int from
     have = size;
     return;
   }
-  fail_op(op, name, "S1", fmt::format("{} has size {} where the others have {} (dimension {})", name, print(size), print(have), -from_right),
+  fail_op(op, name, "S1",
+          fmt::format("{} has size {} where the others have {} (dimension {})", name, print(size), print(have),
+                      -from_right),
           "sizes are equal when their names are; state a requirement or reshape outside");
 }
 
@@ -55,6 +57,7 @@ Factors pointwise_factors(const Op& op, const Types& types) {
   return f;
 }
 
-const OpDef map_def = {"map", OpClass::map, -1, "", "y = EXPRESSION", "a pointwise expression", map_factors, nullptr, map_linear, evaluate_map};
+const OpDef map_def = {"map",       OpClass::map, -1,         "",          "y = EXPRESSION", "a pointwise expression",
+                       map_factors, nullptr,      map_linear, evaluate_map};
 
 }  // namespace weft::ir

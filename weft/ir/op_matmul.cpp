@@ -15,7 +15,10 @@ Factors matmul_factors(const Program&, const Op& op, const Types& types) {
   const Shape& a = types.find(op.args[0])->second.shape;
   const Shape& b = types.find(op.args[1])->second.shape;
   if (!fits(a, b))
-    fail_op(op, op.args[1], "S3", fmt::format("matmul of {} by {}: the last size of the first and the last but one of the second must be one size, and batches the same", print(a), print(b)),
+    fail_op(op, op.args[1], "S3",
+            fmt::format("matmul of {} by {}: the last size of the first and the last but one of the second must be one "
+                        "size, and batches the same",
+                        print(a), print(b)),
             "..mk by kn, or ..mk by ..kn with the same leading sizes");
   Factors f;
   const int rank = static_cast<int>(a.size()), n = rank - 1, k = rank;
@@ -43,12 +46,14 @@ Factors conv2d_factors(const Program&, const Op& op, const Types& types) {
   const Shape& a = types.find(op.args[0])->second.shape;
   const Shape& w = types.find(op.args[1])->second.shape;
   if (a.size() != 4 || w.size() != 4 || a[1] != w[1])
-    fail_op(op, op.args[1], "S3", fmt::format("conv2d of {} by {}", print(a), print(w)), "[batch, channels, height, width] by [out, channels, y, x], the channels one size");
+    fail_op(op, op.args[1], "S3", fmt::format("conv2d of {} by {}", print(a), print(w)),
+            "[batch, channels, height, width] by [out, channels, y, x], the channels one size");
   enum { b, o, h, x_, c, ky, kx };
   Factors f;
   f.operand = {{b, c, h, x_}, {o, c, ky, kx}};
   f.result = {b, o, h, x_};
-  f.kind = {FactorKind::out, FactorKind::out, FactorKind::whole, FactorKind::whole, FactorKind::sum, FactorKind::whole, FactorKind::whole};
+  f.kind = {FactorKind::out, FactorKind::out,   FactorKind::whole, FactorKind::whole,
+            FactorKind::sum, FactorKind::whole, FactorKind::whole};
   f.size = {a[0], w[0], a[2], a[3], a[1], w[2], w[3]};
   f.shape = {a[0], w[0], a[2], a[3]};
   return f;
@@ -56,7 +61,13 @@ Factors conv2d_factors(const Program&, const Op& op, const Types& types) {
 
 }  // namespace
 
-const OpDef matmul_def = {"matmul", OpClass::whole, 2, "tt", "matmul(a, b)", "..mk, kn -> ..mn or ..mk, ..kn -> ..mn", matmul_factors, nullptr, one_pending, evaluate_matmul};
-const OpDef conv2d_def = {"conv2d", OpClass::whole, 2, "tt", "conv2d(a, w)", "bchw, ocyx -> bohw, stride 1, zeros outside", conv2d_factors, nullptr, one_pending, evaluate_conv2d};
+const OpDef matmul_def = {"matmul",       OpClass::whole, 2,
+                          "tt",           "matmul(a, b)", "..mk, kn -> ..mn or ..mk, ..kn -> ..mn",
+                          matmul_factors, nullptr,        one_pending,
+                          evaluate_matmul};
+const OpDef conv2d_def = {"conv2d",       OpClass::whole, 2,
+                          "tt",           "conv2d(a, w)", "bchw, ocyx -> bohw, stride 1, zeros outside",
+                          conv2d_factors, nullptr,        one_pending,
+                          evaluate_conv2d};
 
 }  // namespace weft::ir

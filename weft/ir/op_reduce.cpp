@@ -11,16 +11,24 @@ const Type& contributions(const Op& op, const Types& types) {
   const Name& x = op.args[0];
   const ReduceOp reduce = *op.attrs.reduce;
   if (std::holds_alternative<Replicated>(t.layout))
-    fail_op(op, x, "L5", fmt::format("{} of {}, which is replicated: its ranks hold one value already, the {} would count it once per rank", op.def->name, x, name(reduce)),
+    fail_op(op, x, "L5",
+            fmt::format(
+                "{} of {}, which is replicated: its ranks hold one value already, the {} would count it once per rank",
+                op.def->name, x, name(reduce)),
             "drop it; to multiply by the number of ranks say so: x * ranks");
   const auto* pending = std::get_if<Partial>(&t.layout);
   if (!pending && !std::holds_alternative<Local>(t.layout))
-    fail_op(op, x, "L5", fmt::format("{} of {}, which is {}: its ranks hold parts, not contributions", op.def->name, x, print(t.layout)), "drop it, or all_gather");
+    fail_op(
+        op, x, "L5",
+        fmt::format("{} of {}, which is {}: its ranks hold parts, not contributions", op.def->name, x, print(t.layout)),
+        "drop it, or all_gather");
   if (pending && pending->op != reduce)
-    fail_op(op, name(reduce), "L6", fmt::format("{} is a pending {}, {} asks for {}", x, name(pending->op), op.def->name, name(reduce)),
+    fail_op(op, name(reduce), "L6",
+            fmt::format("{} is a pending {}, {} asks for {}", x, name(pending->op), op.def->name, name(reduce)),
             fmt::format("{}({}, {})", op.def->name, name(pending->op), x));
   if (reduce == ReduceOp::avg && !is_float(t.dtype))
-    fail_op(op, "avg", "D3", fmt::format("avg of {}, which is {}", x, name(t.dtype)), "sum, then divide as you mean it");
+    fail_op(op, "avg", "D3", fmt::format("avg of {}, which is {}", x, name(t.dtype)),
+            "sum, then divide as you mean it");
   return t;
 }
 
@@ -34,7 +42,8 @@ Type reduce_scatter_type(const Program&, const Op& op, const Types& types) {
   Type t = contributions(op, types);
   const int d = *op.attrs.dim;
   if (d < 0 || d >= static_cast<int>(t.shape.size()) || t.shape[static_cast<size_t>(d)] == Size{})
-    fail_op(op, std::to_string(d), "L1", fmt::format("no dimension {} to scatter in {}", d, print(t)), "scatter a dimension that exists and is not of extent 1");
+    fail_op(op, std::to_string(d), "L1", fmt::format("no dimension {} to scatter in {}", d, print(t)),
+            "scatter a dimension that exists and is not of extent 1");
   t.layout = Sliced{d};
   return t;
 }
@@ -47,8 +56,28 @@ Type reduce_type(const Program&, const Op& op, const Types& types) {
 
 }  // namespace
 
-const OpDef all_reduce_def = {"all_reduce", OpClass::communication, 1, "rt", "all_reduce(op, x)", "local or partial -> replicated", nullptr, all_reduce_type, nullptr, evaluate_reduction};
-const OpDef reduce_scatter_def = {"reduce_scatter", OpClass::communication, 1, "rtd", "reduce_scatter(op, x, d)", "local or partial -> sliced(d)", nullptr, reduce_scatter_type, nullptr, evaluate_reduction};
-const OpDef reduce_def = {"reduce", OpClass::communication, 1, "rtk", "reduce(op, x, k)", "local or partial -> root(k)", nullptr, reduce_type, nullptr, evaluate_reduction};
+const OpDef all_reduce_def = {"all_reduce",
+                              OpClass::communication,
+                              1,
+                              "rt",
+                              "all_reduce(op, x)",
+                              "local or partial -> replicated",
+                              nullptr,
+                              all_reduce_type,
+                              nullptr,
+                              evaluate_reduction};
+const OpDef reduce_scatter_def = {"reduce_scatter",
+                                  OpClass::communication,
+                                  1,
+                                  "rtd",
+                                  "reduce_scatter(op, x, d)",
+                                  "local or partial -> sliced(d)",
+                                  nullptr,
+                                  reduce_scatter_type,
+                                  nullptr,
+                                  evaluate_reduction};
+const OpDef reduce_def = {
+    "reduce", OpClass::communication, 1, "rtk", "reduce(op, x, k)", "local or partial -> root(k)", nullptr, reduce_type,
+    nullptr,  evaluate_reduction};
 
 }  // namespace weft::ir

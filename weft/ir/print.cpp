@@ -54,7 +54,8 @@ class Printer {
   std::string whole() {
     text_ = "program " + std::to_string(program_version) + " " + program_.name + "\n";
     for (const HeaderDecl& decl : program_.header) text_ += std::visit(HeaderPrinter{}, decl) + "\n";
-    for (const TensorDecl& decl : program_.tensors) text_ += (decl.state ? "state " : "in ") + decl.name + " " + print(decl.type) + "\n";
+    for (const TensorDecl& decl : program_.tensors)
+      text_ += (decl.state ? "state " : "in ") + decl.name + " " + print(decl.type) + "\n";
     for (const Unit& unit : units(program_)) add_unit(unit);
     for (const Update& update : program_.updates) text_ += "update " + update.state + " = " + update.value + "\n";
     for (const Out& out : program_.outs) text_ += "out " + out.value + "\n";
@@ -85,9 +86,12 @@ class Printer {
 std::string print(const Op& op) {
   WEFT_CHECK(op.def, "statement {} has no operation", op.name);
   std::string text = op.name + " = ";
-  if (op.def->op_class == OpClass::map) text += text_of(op.value);
-  else if (op.def->op_class == OpClass::fold) text += fold_text(op);
-  else text += call_text(op);
+  if (op.def->op_class == OpClass::map)
+    text += text_of(op.value);
+  else if (op.def->op_class == OpClass::fold)
+    text += fold_text(op);
+  else
+    text += call_text(op);
   if (op.cut) text += " cut " + std::to_string(*op.cut);
   return text;
 }

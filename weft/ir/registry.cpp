@@ -5,12 +5,9 @@ namespace weft::ir {
 
 const std::vector<const OpDef*>& op_registry() {
   static const std::vector<const OpDef*> all = {
-      &map_def,
-      &sum_def, &prod_def, &amax_def, &amin_def,
-      &matmul_def, &conv2d_def,
-      &all_reduce_def, &reduce_scatter_def, &reduce_def,
-      &all_gather_def, &gather_def, &broadcast_def, &scatter_def,
-      &all_to_all_def, &send_def,
+      &map_def,       &sum_def,        &prod_def,           &amax_def,   &amin_def,       &matmul_def,
+      &conv2d_def,    &all_reduce_def, &reduce_scatter_def, &reduce_def, &all_gather_def, &gather_def,
+      &broadcast_def, &scatter_def,    &all_to_all_def,     &send_def,
   };
   return all;
 }

@@ -13,7 +13,8 @@ int64_t size_of(const SourceLine& line, const std::string& word) {
   int64_t value = 0;
   const auto result = std::from_chars(word.data(), word.data() + word.size(), value);
   if (word.empty() || result.ec != std::errc() || result.ptr != word.data() + word.size() || value < 0)
-    fail_at(ErrorKind::user, line, word, "F1", fmt::format("`{}` is not a size", word), "NAME SIZE SIZE ..., sizes are integers of at least 0");
+    fail_at(ErrorKind::user, line, word, "F1", fmt::format("`{}` is not a size", word),
+            "NAME SIZE SIZE ..., sizes are integers of at least 0");
   return value;
 }
 
@@ -25,12 +26,14 @@ NamedShape shape_of_line(const SourceLine& line) {
   NamedShape named;
   named.name = w[0];
   if (named.name.empty() || (named.name[0] >= '0' && named.name[0] <= '9'))
-    fail_at(ErrorKind::user, line, named.name, "F1", fmt::format("`{}` is not a name", named.name), "a line is NAME SIZE SIZE ...");
+    fail_at(ErrorKind::user, line, named.name, "F1", fmt::format("`{}` is not a name", named.name),
+            "a line is NAME SIZE SIZE ...");
   int64_t elements = 1;
   for (size_t i = 1; i < w.size(); ++i) {
     named.shape.push_back(size_of(line, w[i]));
     if (__builtin_mul_overflow(elements, named.shape.back(), &elements))
-      fail_at(ErrorKind::user, line, w[i], "F1", fmt::format("{} has more than 2^63 elements", named.name), "check the sizes");
+      fail_at(ErrorKind::user, line, w[i], "F1", fmt::format("{} has more than 2^63 elements", named.name),
+              "check the sizes");
   }
   return named;
 }
@@ -43,10 +46,12 @@ std::vector<NamedShape> parse_shapes(std::string_view text) {
   for (const SourceLine& line : source_lines(text)) {
     NamedShape named = shape_of_line(line);
     if (!seen.insert(named.name).second)
-      fail_at(ErrorKind::user, line, named.name, "F2", fmt::format("{} stands twice in the list", named.name), "each tensor once");
+      fail_at(ErrorKind::user, line, named.name, "F2", fmt::format("{} stands twice in the list", named.name),
+              "each tensor once");
     list.push_back(std::move(named));
   }
-  if (list.empty()) throw Error(ErrorKind::user, "an empty list of shapes", "one tensor a line: NAME SIZE SIZE ...", "F1");
+  if (list.empty())
+    throw Error(ErrorKind::user, "an empty list of shapes", "one tensor a line: NAME SIZE SIZE ...", "F1");
   return list;
 }
 
@@ -54,9 +59,7 @@ std::vector<NamedShape> read_shapes(const std::filesystem::path& path) {
   const std::string text = read_file(path);
   try {
     return parse_shapes(text);
-  } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}: {}", path.string(), error.what()));
-  }
+  } catch (const Error& error) { throw Error(error.kind(), fmt::format("{}: {}", path.string(), error.what())); }
 }
 
 std::vector<std::vector<int64_t>> shapes_only(const std::vector<NamedShape>& list) {

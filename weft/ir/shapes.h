@@ -19,7 +19,7 @@ struct NamedShape {
 // Kind user with line and caret for what cannot be read; kind io where the file cannot.
 std::vector<NamedShape> read_shapes(const std::filesystem::path& path);
 std::vector<NamedShape> parse_shapes(std::string_view text);
-std::vector<std::vector<int64_t>> shapes_only(const std::vector<NamedShape>& list);       // for Sizes::tensors
+std::vector<std::vector<int64_t>> shapes_only(const std::vector<NamedShape>& list);  // for Sizes::tensors
 int64_t elements(const std::vector<NamedShape>& list);
 
 }  // namespace weft::ir

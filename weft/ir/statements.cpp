@@ -22,12 +22,15 @@ class Hoister {
 
   void statement(const Expr& e, std::optional<int> cut) {
     const OpDef* def = e->op == expr::Op::call ? find_op_def(e->name) : nullptr;
-    if (def && def->op_class != OpClass::map) add_op(&name_, *def, e, cut);
-    else add_map(name_, pointwise(e), cut);
+    if (def && def->op_class != OpClass::map)
+      add_op(&name_, *def, e, cut);
+    else
+      add_map(name_, pointwise(e), cut);
   }
 
  private:
-  [[noreturn]] void refuse(std::string_view token, std::string_view rule, std::string_view message, std::string_view remedy = "") const {
+  [[noreturn]] void refuse(std::string_view token, std::string_view rule, std::string_view message,
+                           std::string_view remedy = "") const {
     fail_at(ErrorKind::user, line_, token, rule, message, remedy);
   }
 
@@ -39,7 +42,8 @@ class Hoister {
     std::vector<Expr> args = pointwise_arguments(e);
     if (is_definition(e->name)) return expand_definition(expr::call(e->name, std::move(args)));
     for (const Expr& arg : args)
-      if (is_name(arg) && arg->name.starts_with(by_prefix)) refuse("by", "F1", fmt::format("`by` inside {}", e->name), "folds, norm and mean take `by`");
+      if (is_name(arg) && arg->name.starts_with(by_prefix))
+        refuse("by", "F1", fmt::format("`by` inside {}", e->name), "folds, norm and mean take `by`");
     return with_arguments(e, std::move(args));
   }
 
@@ -59,7 +63,8 @@ class Hoister {
   Expr expand_definition(const Expr& call) {
     const auto defined = [&](const std::string& name) -> const Type& {
       const auto found = into_.types_.find(name);
-      if (found == into_.types_.end()) refuse(name, "F3", fmt::format("{} is not defined", name), "a value is computed or declared before it is used");
+      if (found == into_.types_.end())
+        refuse(name, "F3", fmt::format("{} is not defined", name), "a value is computed or declared before it is used");
       return found->second;
     };
     const auto own_statement = [&](const Expr& e) {
@@ -70,7 +75,9 @@ class Hoister {
       add_map(name, e, {});
       return expr::name(name);
     };
-    const auto refused = [&](std::string_view rule, const std::string& message, std::string_view remedy) { refuse(call->name, rule, message, remedy); };
+    const auto refused = [&](std::string_view rule, const std::string& message, std::string_view remedy) {
+      refuse(call->name, rule, message, remedy);
+    };
     return expand(call, {own_statement, defined, refused});
   }
 
@@ -81,8 +88,10 @@ class Hoister {
     op.def = &def;
     op.cut = cut;
     op.line = line_;
-    if (def.op_class == OpClass::fold) read_fold(op, e);
-    else read_call(op, e);
+    if (def.op_class == OpClass::fold)
+      read_fold(op, e);
+    else
+      read_call(op, e);
     op.name = name ? *name : fresh();
     const Expr result = expr::name(op.name);
     into_.append(std::move(op));
@@ -111,9 +120,14 @@ class Hoister {
     for (size_t i = 1; i < e->args.size(); ++i) {
       const Expr& arg = e->args[i];
       const bool by = is_name(arg) && arg->name.starts_with(by_prefix);
-      if (by && e->args.size() == 2) op.attrs.by = arg->name.substr(by_prefix.size());
-      else if (!by && arg->op == expr::Op::integer) op.attrs.dims.push_back(small_integer(arg));
-      else refuse(op.def->name, "F5", fmt::format("{} takes an expression and dimensions, or `by` a list of tensors", op.def->name), op.def->signature);
+      if (by && e->args.size() == 2)
+        op.attrs.by = arg->name.substr(by_prefix.size());
+      else if (!by && arg->op == expr::Op::integer)
+        op.attrs.dims.push_back(small_integer(arg));
+      else
+        refuse(op.def->name, "F5",
+               fmt::format("{} takes an expression and dimensions, or `by` a list of tensors", op.def->name),
+               op.def->signature);
     }
     op.value = pointwise(e->args[0]);
     op.args = operands(op.value);
@@ -123,19 +137,25 @@ class Hoister {
   void check_distinct(const Op& op) const {
     std::vector<int> dims = op.attrs.dims;
     std::sort(dims.begin(), dims.end());
-    if (std::adjacent_find(dims.begin(), dims.end()) != dims.end()) refuse(op.def->name, "S2", "a dimension is folded twice", "name each dimension once");
+    if (std::adjacent_find(dims.begin(), dims.end()) != dims.end())
+      refuse(op.def->name, "S2", "a dimension is folded twice", "name each dimension once");
   }
 
   int small_integer(const Expr& e) const {
-    if (e->integer < -1000 || e->integer > 1000000) refuse(std::to_string(e->integer), "F5", fmt::format("{} is no dimension or rank", e->integer), "dimensions count from 0");
+    if (e->integer < -1000 || e->integer > 1000000)
+      refuse(std::to_string(e->integer), "F5", fmt::format("{} is no dimension or rank", e->integer),
+             "dimensions count from 0");
     return static_cast<int>(e->integer);
   }
 
   void read_call(Op& op, const Expr& e) {
     const std::string_view form = op.def->form;
-    const auto optional = static_cast<size_t>(std::count_if(form.begin(), form.end(), [](char c) { return c >= 'A' && c <= 'Z'; }));
+    const auto optional =
+        static_cast<size_t>(std::count_if(form.begin(), form.end(), [](char c) { return c >= 'A' && c <= 'Z'; }));
     if (e->args.size() > form.size() || e->args.size() + optional < form.size())
-      refuse(op.def->name, "F5", fmt::format("{} with {} argument{}", op.def->name, e->args.size(), e->args.size() == 1 ? "" : "s"), op.def->signature);
+      refuse(op.def->name, "F5",
+             fmt::format("{} with {} argument{}", op.def->name, e->args.size(), e->args.size() == 1 ? "" : "s"),
+             op.def->signature);
     for (size_t i = 0; i < e->args.size(); ++i) read_argument(op, form[i], e->args[i]);
   }
 
@@ -147,19 +167,26 @@ class Hoister {
       const std::string text = expr::print(arg, expr::Syntax::program);
       if (!op.attrs.reduce) refuse(text, "F4", fmt::format("{} is not a reduction", text), "sum prod min max avg");
     } else if (letter == 'k' || letter == 'K') {
-      if (arg->op != expr::Op::integer && !is_name(arg)) refuse(op.def->name, "F5", "a root is a rank or the name of a size", op.def->signature);
+      if (arg->op != expr::Op::integer && !is_name(arg))
+        refuse(op.def->name, "F5", "a root is a rank or the name of a size", op.def->signature);
       op.attrs.root = arg->op == expr::Op::integer ? std::to_string(small_integer(arg)) : arg->name;
-      if (is_name(arg) ? !into_.weak(arg->name) : arg->integer < 0) refuse(op.attrs.root, "F3", fmt::format("root {} is neither a rank nor a declared size", op.attrs.root), op.def->signature);
+      if (is_name(arg) ? !into_.weak(arg->name) : arg->integer < 0)
+        refuse(op.attrs.root, "F3", fmt::format("root {} is neither a rank nor a declared size", op.attrs.root),
+               op.def->signature);
     } else {
-      if (arg->op != expr::Op::integer) refuse(op.def->name, "F5", fmt::format("{} takes an integer here", op.def->name), op.def->signature);
-      if (letter == 'h') op.attrs.hops = small_integer(arg);
-      else op.attrs.dim = small_integer(arg);
+      if (arg->op != expr::Op::integer)
+        refuse(op.def->name, "F5", fmt::format("{} takes an integer here", op.def->name), op.def->signature);
+      if (letter == 'h')
+        op.attrs.hops = small_integer(arg);
+      else
+        op.attrs.dim = small_integer(arg);
     }
   }
 
   // The name of a tensor operand, hoisted where it is an expression.
   Name tensor(const Op& op, const Expr& arg) {
-    if (is_name(arg) && arg->name.starts_with(by_prefix)) refuse("by", "F1", fmt::format("`by` inside {}", op.def->name), "folds, norm and mean take `by`");
+    if (is_name(arg) && arg->name.starts_with(by_prefix))
+      refuse("by", "F1", fmt::format("`by` inside {}", op.def->name), "folds, norm and mean take `by`");
     const Expr e = pointwise(arg);
     if (is_name(e)) return e->name;
     const Name name = fresh();
@@ -183,7 +210,8 @@ void Statements::declare_builtin() {
 void Statements::declare(const std::string& name, bool is_weak, const SourceLine& line) {
   if (!names_.insert(name).second)
     fail_at(ErrorKind::user, line, name, "F2", fmt::format("{} is defined twice", name),
-            name == "ranks" ? "`ranks` is the number of ranks: take another name" : "values never change: take another name; to store into a state say `update`");
+            name == "ranks" ? "`ranks` is the number of ranks: take another name"
+                            : "values never change: take another name; to store into a state say `update`");
   if (is_weak) weak_.insert(name);
 }
 
@@ -195,12 +223,14 @@ void Statements::declare_tensor(const TensorDecl& decl) {
 void Statements::check_weak(const Expr& e, const SourceLine& line) const {
   for (const std::string& name : expr::names(e))
     if (!weak(name))
-      fail_at(ErrorKind::user, line, name, "F3", declared(name) ? fmt::format("{} is a tensor; only scalars, sizes and constants may stand here", name) : fmt::format("{} is not declared", name),
+      fail_at(ErrorKind::user, line, name, "F3",
+              declared(name) ? fmt::format("{} is a tensor; only scalars, sizes and constants may stand here", name)
+                             : fmt::format("{} is not declared", name),
               "declare it above: `scalar`, `let` or `dim`");
 }
 
 void Statements::append(Op op) {
-  if (declared(op.name)) declare(op.name, false, op.line);                     // F2 comes before what inference says
+  if (declared(op.name)) declare(op.name, false, op.line);  // F2 comes before what inference says
   Type type = infer(program_, op, types_);
   declare(op.name, false, op.line);
   types_.emplace(op.name, std::move(type));

@@ -21,7 +21,8 @@ class Statements {
   void declare_tensor(const TensorDecl& decl);
   bool declared(const std::string& name) const { return names_.count(name) != 0; }
   bool weak(const std::string& name) const { return weak_.count(name) != 0; }
-  void check_weak(const expr::Expr& e, const SourceLine& line) const;         // F3: lets and requirements name weak things only
+  void check_weak(const expr::Expr& e,
+                  const SourceLine& line) const;  // F3: lets and requirements name weak things only
 
   // `name = e [cut d]`: appends its statements. Strong guarantee: nothing is appended when it throws.
   void add(const Name& name, const expr::Expr& e, std::optional<int> cut, const SourceLine& line);
@@ -45,7 +46,7 @@ inline constexpr std::string_view by_prefix = "by.";
 bool is_definition(std::string_view name);
 // What the expansion of a definition needs from the statement it stands in.
 struct Expansion {
-  std::function<expr::Expr(const expr::Expr&)> hoist;                          // gives it a statement of its own; returns its name
+  std::function<expr::Expr(const expr::Expr&)> hoist;  // gives it a statement of its own; returns its name
   std::function<const Type&(const std::string&)> type_of;
   std::function<void(std::string_view rule, const std::string& message, std::string_view remedy)> refuse;
 };

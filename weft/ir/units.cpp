@@ -26,8 +26,10 @@ Owners outermost_blocks(const Program& program) {
     if (block.kind != Block::Kind::fuse) continue;
     const auto outer = owner.find(block.name);
     for (const Name& member : block.members) {
-      if (outer != owner.end()) owner[member] = outer->second;
-      else owner.try_emplace(member, &block);
+      if (outer != owner.end())
+        owner[member] = outer->second;
+      else
+        owner.try_emplace(member, &block);
     }
   }
   return owner;
@@ -35,7 +37,7 @@ Owners outermost_blocks(const Program& program) {
 
 std::vector<Unit> place(const std::vector<const Op*>& ops, const Owners& owner) {
   std::vector<Unit> all;
-  std::unordered_map<std::string_view, size_t> unit_of;      // statement -> index into all
+  std::unordered_map<std::string_view, size_t> unit_of;  // statement -> index into all
   std::unordered_map<const Block*, size_t> block_unit;
   for (const Op* op : ops) {
     const auto found = owner.find(op->name);
@@ -51,7 +53,8 @@ std::vector<Unit> place(const std::vector<const Op*>& ops, const Owners& owner) 
   const auto ready = [&](size_t i) {
     for (const Op* op : all[i].ops)
       for (const Name& arg : op->args)
-        if (const auto from = unit_of.find(arg); from != unit_of.end() && from->second != i && !done[from->second]) return false;
+        if (const auto from = unit_of.find(arg); from != unit_of.end() && from->second != i && !done[from->second])
+          return false;
     return true;
   };
   while (placed.size() < all.size()) {
@@ -61,8 +64,11 @@ std::vector<Unit> place(const std::vector<const Op*>& ops, const Owners& owner) 
       next = 0;
       while (done[next]) ++next;
       const Op& op = *all[next].ops.front();
-      fail_op(op, op.name, "F8", fmt::format("{} waits for itself: the program has a cycle", all[next].block ? all[next].block->name : op.name),
-              "a block may not need what needs one of its members: take the statement between into the block, or leave one out");
+      fail_op(op, op.name, "F8",
+              fmt::format("{} waits for itself: the program has a cycle",
+                          all[next].block ? all[next].block->name : op.name),
+              "a block may not need what needs one of its members: take the statement between into the block, or leave "
+              "one out");
     }
     done[next] = true;
     placed.push_back(std::move(all[next]));

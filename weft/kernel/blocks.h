@@ -8,7 +8,7 @@
 
 namespace weft::kernel {
 
-constexpr int64_t block_elements = 512;           // a multiple of FoldLanes::lanes; ten f64 values fit the L1 cache
+constexpr int64_t block_elements = 512;  // a multiple of FoldLanes::lanes; ten f64 values fit the L1 cache
 
 // Memory for blocks, of one thread: code is shared by threads, blocks are not. Grows, never shrinks.
 class Scratch {

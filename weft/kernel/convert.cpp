@@ -14,37 +14,64 @@ namespace weft::kernel {
 namespace {
 
 // What lies in memory, per dtype, where the C++ type alone does not tell.
-struct F16 { uint16_t bits; };
-struct BF16 { uint16_t bits; };
-struct F8E4 { uint8_t bits; };
-struct F8E5 { uint8_t bits; };
-struct Bool { uint8_t value; };                   // one byte, 0 or 1
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+struct F8E4 {
+  uint8_t bits;
+};
+struct F8E5 {
+  uint8_t bits;
+};
+struct Bool {
+  uint8_t value;
+};  // one byte, 0 or 1
 
 float value(F16 x) { return wm::from_f16(x.bits); }
 float value(BF16 x) { return wm::from_bf16(x.bits); }
 float value(F8E4 x) { return wm::from_f8e4m3(x.bits); }
 float value(F8E5 x) { return wm::from_f8e5m2(x.bits); }
 uint8_t value(Bool x) { return x.value != 0; }
-template <typename T> T value(T x) { return x; }
-
-template <typename T> float nearly_f32(T x) {
-  if constexpr (std::is_floating_point_v<T>) return wm::sticky(x);
-  else if constexpr (std::is_same_v<T, uint64_t>) return wm::sticky(x);
-  else return wm::sticky(static_cast<int64_t>(x));
+template <typename T>
+T value(T x) {
+  return x;
 }
 
-template <typename To, typename T> To element(T x) {
-  if constexpr (std::is_same_v<To, F16>) return {wm::to_f16(nearly_f32(x))};
-  else if constexpr (std::is_same_v<To, BF16>) return {wm::to_bf16(nearly_f32(x))};
-  else if constexpr (std::is_same_v<To, F8E4>) return {wm::to_f8e4m3(nearly_f32(x))};
-  else if constexpr (std::is_same_v<To, F8E5>) return {wm::to_f8e5m2(nearly_f32(x))};
-  else if constexpr (std::is_same_v<To, Bool>) return {static_cast<uint8_t>(x != T(0))};
-  else if constexpr (std::is_floating_point_v<T> && std::is_same_v<To, uint64_t>) return wm::to_u64(x);
-  else if constexpr (std::is_floating_point_v<T> && std::is_integral_v<To>) return static_cast<To>(wm::to_i64(x));
-  else return static_cast<To>(x);
+template <typename T>
+float nearly_f32(T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return wm::sticky(x);
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return wm::sticky(x);
+  else
+    return wm::sticky(static_cast<int64_t>(x));
 }
 
-template <typename From, typename To> void loop(const void* from, void* to, int64_t count) {
+template <typename To, typename T>
+To element(T x) {
+  if constexpr (std::is_same_v<To, F16>)
+    return {wm::to_f16(nearly_f32(x))};
+  else if constexpr (std::is_same_v<To, BF16>)
+    return {wm::to_bf16(nearly_f32(x))};
+  else if constexpr (std::is_same_v<To, F8E4>)
+    return {wm::to_f8e4m3(nearly_f32(x))};
+  else if constexpr (std::is_same_v<To, F8E5>)
+    return {wm::to_f8e5m2(nearly_f32(x))};
+  else if constexpr (std::is_same_v<To, Bool>)
+    return {static_cast<uint8_t>(x != T(0))};
+  else if constexpr (std::is_floating_point_v<T> && std::is_same_v<To, uint64_t>)
+    return wm::to_u64(x);
+  else if constexpr (std::is_floating_point_v<T> && std::is_integral_v<To>)
+    return static_cast<To>(wm::to_i64(x));
+  else
+    return static_cast<To>(x);
+}
+
+template <typename From, typename To>
+void loop(const void* from, void* to, int64_t count) {
   const auto* a = static_cast<const From*>(from);
   auto* b = static_cast<To*>(to);
   for (int64_t i = 0; i < count; i++) b[i] = element<To>(value(a[i]));
@@ -52,7 +79,8 @@ template <typename From, typename To> void loop(const void* from, void* to, int6
 
 using Loop = void (*)(const void*, void*, int64_t);
 
-template <typename From> Loop loop_to(Dtype to) {
+template <typename From>
+Loop loop_to(Dtype to) {
   switch (to) {
     case Dtype::f64: return loop<From, double>;
     case Dtype::f32: return loop<From, float>;
@@ -101,8 +129,10 @@ Loop loop_from(Dtype from, Dtype to) {
 }  // namespace
 
 void convert(Dtype from_dtype, const void* from, Dtype to_dtype, void* to, int64_t count) {
-  if (from_dtype == to_dtype) std::memmove(to, from, static_cast<size_t>(count * size_bytes(to_dtype)));
-  else loop_from(from_dtype, to_dtype)(from, to, count);
+  if (from_dtype == to_dtype)
+    std::memmove(to, from, static_cast<size_t>(count * size_bytes(to_dtype)));
+  else
+    loop_from(from_dtype, to_dtype)(from, to, count);
 }
 
 }  // namespace weft::kernel

@@ -78,10 +78,10 @@ void run_tile(const Typed& typed, std::span<const expr::ScalarValue> scalars, co
 
 struct Evaluator::Impl {
   Typed typed;
-  Kernel kernel;                                  // our own, so that the caller's may go
+  Kernel kernel;  // our own, so that the caller's may go
   Kind kind;
   std::optional<expr::BodyCode> code;
-  std::vector<Dtype> dtypes;                      // of the body's outputs
+  std::vector<Dtype> dtypes;  // of the body's outputs
 
   explicit Impl(const Typed& given) : typed(given), kernel(*given.kernel), kind(kernel::kind(kernel)) {
     typed.kernel = &kernel;
@@ -119,8 +119,10 @@ void Evaluator::operator()(const Run& run) const {
     impl_->code->run(run.scalars, inputs, broadcast.get(), outputs, count, run.position + at);
     for (size_t k = 0; k < dtypes.size(); k++) {
       const int64_t bytes = size_bytes(dtypes[k]);
-      if (typed.fold_of_output[k] >= 0) lanes[k].add(dtypes[k], outputs[k], count);
-      else std::memcpy(static_cast<char*>(run.outputs[k]) + at * bytes, outputs[k], static_cast<size_t>(count * bytes));
+      if (typed.fold_of_output[k] >= 0)
+        lanes[k].add(dtypes[k], outputs[k], count);
+      else
+        std::memcpy(static_cast<char*>(run.outputs[k]) + at * bytes, outputs[k], static_cast<size_t>(count * bytes));
     }
   }
   for (size_t k = 0; k < dtypes.size(); k++)

@@ -17,7 +17,7 @@ namespace {
 struct Step {
   std::shared_ptr<const TypedStep> typed;
   std::optional<expr::BodyCode> code;
-  size_t reduced = 0, sources = 0, inputs = 0;    // inputs: values the kernel (or the copy) gets
+  size_t reduced = 0, sources = 0, inputs = 0;  // inputs: values the kernel (or the copy) gets
 
   explicit Step(std::shared_ptr<const TypedStep> of) : typed(std::move(of)) {
     const StepShape& shape = typed->shape;
@@ -45,8 +45,10 @@ class Block {
 
   void run(int64_t at, int64_t count) {
     gather(at, count);
-    if (step_.typed->is_copy()) copy(count);
-    else step_.code->run(scalars(), inputs_, broadcast_.get(), outputs_, count, args_.position + at);
+    if (step_.typed->is_copy())
+      copy(count);
+    else
+      step_.code->run(scalars(), inputs_, broadcast_.get(), outputs_, count, args_.position + at);
     for (size_t t = 0; t < shape_.targets.size(); t++) write(t, at, count);
   }
 

@@ -43,16 +43,16 @@ enum class AssignmentKind : uint8_t { map, fold, tile };
 struct Assignment {
   std::string name;
   AssignmentKind kind = AssignmentKind::map;
-  expr::Expr value;                     // map: the expression; fold: what is folded; tile: null
-  std::string function;                 // fold: sum prod amax amin; tile: matmul
-  std::vector<std::string> args;        // tile: its operands
+  expr::Expr value;               // map: the expression; fold: what is folded; tile: null
+  std::string function;           // fold: sum prod amax amin; tile: matmul
+  std::vector<std::string> args;  // tile: its operands
 };
 
 struct Kernel {
   std::string name;
-  std::vector<std::string> scalars;     // launch scalars; `ranks` is always known
-  std::vector<std::string> inputs;  // the reduced value first (if the step reduces or has any source), then the others
-  std::vector<std::string> outputs;     // to the targets in order; the last one also to all that remain
+  std::vector<std::string> scalars;  // launch scalars; `ranks` is always known
+  std::vector<std::string> inputs;   // the reduced value first (if the step reduces or has any source), then the others
+  std::vector<std::string> outputs;  // to the targets in order; the last one also to all that remain
   std::vector<Assignment> body;
 };
 
@@ -60,24 +60,24 @@ enum class Kind : uint8_t { pointwise, fold, tile };
 Kind kind(const Kernel& kernel);
 // Checks names, arity and shape of the body: Error(plan) rule V1.
 void check(const Kernel& kernel);
-std::string print(const Kernel& kernel);  // header line and two-space indented body, no trailing newline
-Kernel parse_header(const SourceLine& line);                    // "kernel NAME(scalars): inputs -> outputs"
+std::string print(const Kernel& kernel);      // header line and two-space indented body, no trailing newline
+Kernel parse_header(const SourceLine& line);  // "kernel NAME(scalars): inputs -> outputs"
 Assignment parse_assignment(const SourceLine& line);
 
 // How an operand's elements meet the step's elements.
 enum class Alignment : uint8_t {
-  aligned,      // one element each
-  single,       // one element for the whole run (a constant, a fold's result, a per-row or per-tensor value)
-  whole,        // tile operands
+  aligned,  // one element each
+  single,   // one element for the whole run (a constant, a fold's result, a per-row or per-tensor value)
+  whole,    // tile operands
 };
 
 // ---- typing: kernel plus operand dtypes.
 struct Typed {
   const Kernel* kernel = nullptr;
   std::vector<Dtype> inputs, scalars, outputs;  // outputs: dtype of the value as named (rounded), one per kernel output
-  expr::Body body;                      // pointwise and fold: the maps, and the folded expressions as assignments; its
-                                        // scalars are the kernel's, then `ranks`; its outputs the kernel's, in order
-  std::vector<int> fold_of_output;      // per output: index into body.outputs of the folded value, or -1 (pointwise)
+  expr::Body body;                  // pointwise and fold: the maps, and the folded expressions as assignments; its
+                                    // scalars are the kernel's, then `ranks`; its outputs the kernel's, in order
+  std::vector<int> fold_of_output;  // per output: index into body.outputs of the folded value, or -1 (pointwise)
   std::vector<Reduction> fold_reduction;
 };
 Typed type(const Kernel& kernel, std::span<const Dtype> inputs);
@@ -89,10 +89,10 @@ struct Run {                            // a run of elements that are contiguous
   std::span<void* const>
       outputs;  // pointwise: count elements of outputs[k]; fold: one accumulator (f64 or i64), combined into
   int64_t count = 0;
-  int64_t position = 0;                 // of the first element in the whole value (row-major index), for rand and index
-  std::span<const expr::ScalarValue> scalars;   // one per kernel.scalars, then `ranks`
+  int64_t position = 0;  // of the first element in the whole value (row-major index), for rand and index
+  std::span<const expr::ScalarValue> scalars;  // one per kernel.scalars, then `ranks`
 };
-class Evaluator {                       // built once per Typed, used by the interpreter and by hosts without a compiler
+class Evaluator {  // built once per Typed, used by the interpreter and by hosts without a compiler
  public:
   explicit Evaluator(const Typed& typed);
   ~Evaluator();

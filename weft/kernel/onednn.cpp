@@ -12,7 +12,7 @@
 
 #include "weft/kernel/convert.h"
 
-extern "C" {                                      // of the OpenMP library that oneDNN was built for (room.cmake)
+extern "C" {  // of the OpenMP library that oneDNN was built for (room.cmake)
 void omp_set_num_threads(int);
 int omp_get_max_threads();
 }
@@ -48,7 +48,7 @@ Memory::data_type type_of(Dtype dtype) {
   }
 }
 
-struct OmpThreads {                               // for the calling thread, restored at the end
+struct OmpThreads {  // for the calling thread, restored at the end
   explicit OmpThreads(int threads) : before(omp_get_max_threads()) { omp_set_num_threads(threads); }
   ~OmpThreads() { omp_set_num_threads(before); }
   int before;
@@ -134,7 +134,7 @@ bool probe(Dtype dtype) {
     build({dtype, 1, 16, 16, 16, nullptr, 16, nullptr, 16, false, nullptr, 16, 1});
     return true;
   } catch (const dnnl::error&) {
-    return false;                                 // not on this processor, or not in this version
+    return false;  // not on this processor, or not in this version
   }
 }
 

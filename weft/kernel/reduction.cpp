@@ -16,26 +16,40 @@ namespace weft::kernel {
 
 namespace {
 
-struct Row { Reduction reduction; std::string_view name; };
+struct Row {
+  Reduction reduction;
+  std::string_view name;
+};
 constexpr Row rows[] = {
-    {Reduction::sum, "sum"},         {Reduction::prod, "prod"},     {Reduction::min, "min"},
-    {Reduction::max, "max"},         {Reduction::bit_and, "bit_and"},  {Reduction::bit_or, "bit_or"},
-    {Reduction::bit_xor, "bit_xor"},    {Reduction::logical_and, "logical_and"}, {Reduction::logical_or, "logical_or"},
+    {Reduction::sum, "sum"},
+    {Reduction::prod, "prod"},
+    {Reduction::min, "min"},
+    {Reduction::max, "max"},
+    {Reduction::bit_and, "bit_and"},
+    {Reduction::bit_or, "bit_or"},
+    {Reduction::bit_xor, "bit_xor"},
+    {Reduction::logical_and, "logical_and"},
+    {Reduction::logical_or, "logical_or"},
 };
 
 // One element of memory type `Memory`, computed with as `Value`.
-template <typename T> struct Plain {
-  using Memory = T; using Value = T;
+template <typename T>
+struct Plain {
+  using Memory = T;
+  using Value = T;
   static T load(T x) { return x; }
   static T store(T x) { return x; }
 };
 struct Bool {
-  using Memory = uint8_t; using Value = uint8_t;
+  using Memory = uint8_t;
+  using Value = uint8_t;
   static uint8_t load(uint8_t x) { return x != 0; }
   static uint8_t store(uint8_t x) { return x != 0; }
 };
-template <typename Bits, float (*widen)(Bits), Bits (*narrow)(float)> struct Narrow {
-  using Memory = Bits; using Value = float;
+template <typename Bits, float (*widen)(Bits), Bits (*narrow)(float)>
+struct Narrow {
+  using Memory = Bits;
+  using Value = float;
   static float load(Bits x) { return widen(x); }
   static Bits store(float x) { return narrow(x); }
 };
@@ -44,10 +58,17 @@ using BF16 = Narrow<uint16_t, wm::from_bf16, wm::to_bf16>;
 using F8E4 = Narrow<uint8_t, wm::from_f8e4m3, wm::to_f8e4m3>;
 using F8E5 = Narrow<uint8_t, wm::from_f8e5m2, wm::to_f8e5m2>;
 
-template <typename T, typename U> T plus(T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }
-template <typename T, typename U> T times(T a, T b) { return static_cast<T>(static_cast<U>(a) * static_cast<U>(b)); }
+template <typename T, typename U>
+T plus(T a, T b) {
+  return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+}
+template <typename T, typename U>
+T times(T a, T b) {
+  return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+}
 
-template <Reduction reduction, typename T> T apply(T a, T b) {
+template <Reduction reduction, typename T>
+T apply(T a, T b) {
   // Integers wrap: computed without sign, in a type wide enough not to be promoted to a signed int.
   using Wrap =
       std::conditional_t<std::is_floating_point_v<T>, T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
@@ -65,14 +86,16 @@ template <Reduction reduction, typename T> T apply(T a, T b) {
   return b;
 }
 
-template <Reduction reduction, typename E> void combine_elements(void* into, const void* from, int64_t count) {
+template <Reduction reduction, typename E>
+void combine_elements(void* into, const void* from, int64_t count) {
   auto* a = static_cast<typename E::Memory*>(into);
   const auto* b = static_cast<const typename E::Memory*>(from);
   for (int64_t i = 0; i < count; i++)
     a[i] = E::store(apply<reduction, typename E::Value>(E::load(a[i]), E::load(b[i])));
 }
 
-template <typename E> void combine_as(Reduction reduction, void* into, const void* from, int64_t count) {
+template <typename E>
+void combine_as(Reduction reduction, void* into, const void* from, int64_t count) {
   switch (reduction) {
     case Reduction::sum: return combine_elements<Reduction::sum, E>(into, from, count);
     case Reduction::prod: return combine_elements<Reduction::prod, E>(into, from, count);
@@ -92,7 +115,8 @@ double float_identity(Reduction reduction, Dtype dtype) {
   const double largest =
       dtype == Dtype::f8e4m3 ? 448 : std::numeric_limits<double>::infinity();  // e4m3 has no infinity
   switch (reduction) {
-    case Reduction::prod: case Reduction::logical_and: return 1;
+    case Reduction::prod:
+    case Reduction::logical_and: return 1;
     case Reduction::min: return largest;
     case Reduction::max: return -largest;
     default: return 0;
@@ -106,7 +130,8 @@ int64_t integer_identity(Reduction reduction, Dtype dtype) {
                           : is_signed(dtype) ? INT64_MAX >> (64 - bits)
                                              : static_cast<int64_t>(UINT64_MAX >> (64 - bits));
   switch (reduction) {
-    case Reduction::prod: case Reduction::logical_and: return 1;
+    case Reduction::prod:
+    case Reduction::logical_and: return 1;
     case Reduction::min: return largest;
     case Reduction::max: return is_signed(dtype) && !is_bool ? -largest - 1 : 0;
     case Reduction::bit_and: return is_bool ? 1 : -1;

@@ -9,11 +9,11 @@ namespace weft::kernel {
 
 struct TypedStep {
   StepShape shape;
-  Kind kind = Kind::pointwise;          // pointwise also for a copy
-  Dtype accumulate;                     // sources are converted to it and reduced in it: the widest of theirs
-  Typed typed;                          // of shape.kernel; for a copy: no body, one output
-  std::vector<Dtype> values;            // per output, before folding and before conversion to the target
-  std::vector<Reduction> folds;         // per target: how Store::accumulate combines
+  Kind kind = Kind::pointwise;   // pointwise also for a copy
+  Dtype accumulate;              // sources are converted to it and reduced in it: the widest of theirs
+  Typed typed;                   // of shape.kernel; for a copy: no body, one output
+  std::vector<Dtype> values;     // per output, before folding and before conversion to the target
+  std::vector<Reduction> folds;  // per target: how Store::accumulate combines
   bool is_copy() const { return shape.kernel.name.empty(); }
 };
 

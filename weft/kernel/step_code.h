@@ -20,10 +20,13 @@ namespace weft::kernel {
 // `accumulate`: combined into coarser cells (one accumulator a run) with the fold's reduction.
 enum class Store : uint8_t { normal, stream, accumulate };
 
-struct SourceShape { Dtype dtype; Alignment alignment = Alignment::aligned; };
+struct SourceShape {
+  Dtype dtype;
+  Alignment alignment = Alignment::aligned;
+};
 struct TargetShape {
   Dtype dtype;
-  int output = 0;                       // of the kernel; 0 without one
+  int output = 0;  // of the kernel; 0 without one
   Store store = Store::normal;
   // Rounded to this first, then converted to `dtype`: the narrowest wire that takes the same output, so that all ranks
   // hold the same bits (V12). Not for accumulating targets.
@@ -34,26 +37,26 @@ struct StepShape {
   Reduction reduction = Reduction::sum;
   std::vector<SourceShape>
       reduced;  // folded left to right in the widest accumulate_dtype, rounded once to `reduced_dtype`
-  Dtype reduced_dtype = Dtype::f32;     // the dtype of the reduced value
+  Dtype reduced_dtype = Dtype::f32;  // the dtype of the reduced value
   std::vector<SourceShape> others;
-  Kernel kernel;                        // name empty: copy
-  std::vector<TargetShape> targets;     // dtype conversions (wire f16 of an f32 value) happen on the store
-  std::string key() const;              // canonical text: equal shapes, equal keys; the file name's hash comes from it
+  Kernel kernel;                     // name empty: copy
+  std::vector<TargetShape> targets;  // dtype conversions (wire f16 of an f32 value) happen on the store
+  std::string key() const;           // canonical text: equal shapes, equal keys; the file name's hash comes from it
 };
 
 struct StepArgs {
-  const void* const* sources;           // reduced, then others
+  const void* const* sources;  // reduced, then others
   void* const* targets;
-  int64_t count;                        // elements of this run
-  int64_t position;                     // of its first element in the whole value
-  const void* hoisted;                  // what prepare() wrote for this launch
+  int64_t count;        // elements of this run
+  int64_t position;     // of its first element in the whole value
+  const void* hoisted;  // what prepare() wrote for this launch
 };
 
 // A function of one shape. `prepare` computes launch-constant values once per launch (hoisted_bytes, 64-aligned).
 struct StepCode {
   void (*run)(const StepArgs* args, const void* self) = nullptr;
   void (*prepare)(const expr::ScalarValue* scalars, int64_t ranks, void* hoisted, const void* self) = nullptr;
-  const void* self = nullptr;           // kept alive by the library
+  const void* self = nullptr;  // kept alive by the library
   int64_t hoisted_bytes = 0;
 };
 
@@ -62,7 +65,7 @@ class KernelLibrary {
   virtual ~KernelLibrary() = default;
   // Compiles or finds all shapes together (several compilers side by side). Throws Error(io / unsupported / plan).
   virtual std::vector<StepCode> find(const std::vector<StepShape>& shapes) = 0;
-  virtual std::string_view name() const = 0;    // "generated" or "evaluator"
+  virtual std::string_view name() const = 0;  // "generated" or "evaluator"
 };
 
 // The slow, always available library; every other one is compared with it.

@@ -33,7 +33,10 @@ std::vector<std::string> identifiers(const SourceLine& line, std::string_view te
 }
 
 // The inside of `f(...)` where the closing parenthesis is the last character; npos else.
-struct WholeCall { std::string function; size_t inside = std::string_view::npos; };
+struct WholeCall {
+  std::string function;
+  size_t inside = std::string_view::npos;
+};
 WholeCall whole_call(std::string_view text) {
   const size_t open = text.find('(');
   if (open == std::string_view::npos || !is_identifier(text.substr(0, open)) || text.back() != ')') return {};
@@ -151,8 +154,10 @@ void check(const Kernel& kernel) {
   if (!is_identifier(kernel.name)) fail_kernel(kernel, "a kernel's name is letters, digits and _", "rename it");
   check_names(kernel);
   if (kernel.outputs.empty()) fail_kernel(kernel, "no outputs", "name what the targets get after ->");
-  if (kind(kernel) == Kind::tile) check_tile(kernel);
-  else check_body(kernel);
+  if (kind(kernel) == Kind::tile)
+    check_tile(kernel);
+  else
+    check_body(kernel);
 }
 
 std::string print(const Kernel& kernel) {

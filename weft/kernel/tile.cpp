@@ -46,7 +46,7 @@ void check_matmul(const MatmulArgs& a) {
                 "rows may not overlap");
 }
 
-Dtype product_dtype(Dtype dtype) {        // what the plain product multiplies and adds in
+Dtype product_dtype(Dtype dtype) {  // what the plain product multiplies and adds in
   if (dtype == Dtype::f64) return Dtype::f64;
   return is_float(dtype) ? Dtype::f32 : Dtype::u64;
 }
@@ -136,7 +136,7 @@ void converted(const MatmulArgs& a) {
 bool nothing_to_multiply(const MatmulArgs& a) {
   if (a.batch == 0 || a.rows == 0 || a.cols == 0) return true;
   if (a.inner > 0) return false;
-  for (int64_t i = 0; i < a.batch * a.rows; i++)                 // an empty sum
+  for (int64_t i = 0; i < a.batch * a.rows; i++)  // an empty sum
     std::memset(at(a.y, i * a.y_row_stride, a.dtype), 0, static_cast<size_t>(a.cols * size_bytes(a.dtype)));
   return true;
 }

@@ -12,15 +12,18 @@ namespace weft::kernel {
 struct MatmulArgs {
   Dtype dtype;
   int64_t batch = 1, rows = 0, inner = 0, cols = 0;
-  const void* x = nullptr; int64_t x_row_stride = 0;      // strides in elements; 0: dense
-  const void* w = nullptr; int64_t w_row_stride = 0;
-  bool w_batched = false;                                 // w[batch, inner, cols]
-  void* y = nullptr; int64_t y_row_stride = 0;
+  const void* x = nullptr;
+  int64_t x_row_stride = 0;  // strides in elements; 0: dense
+  const void* w = nullptr;
+  int64_t w_row_stride = 0;
+  bool w_batched = false;  // w[batch, inner, cols]
+  void* y = nullptr;
+  int64_t y_row_stride = 0;
   int threads = 1;
 };
-void matmul(const MatmulArgs& args);            // the fastest there is for the dtype
-void matmul_plain(const MatmulArgs& args);      // the oracle
-Work matmul_work(const MatmulArgs& args);        // of the whole product: every operand read once, y written once
-std::string_view matmul_backend(Dtype dtype);   // "onednn", "converted", "plain": what matmul() would use
+void matmul(const MatmulArgs& args);           // the fastest there is for the dtype
+void matmul_plain(const MatmulArgs& args);     // the oracle
+Work matmul_work(const MatmulArgs& args);      // of the whole product: every operand read once, y written once
+std::string_view matmul_backend(Dtype dtype);  // "onednn", "converted", "plain": what matmul() would use
 
 }  // namespace weft::kernel

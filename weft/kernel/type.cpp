@@ -27,7 +27,7 @@ Dtype folded_dtype(Reduction reduction, Dtype dtype) {
 
 Dtype fold_result(Reduction reduction, Dtype folded) {
   const bool counts = folded == Dtype::boolean && (reduction == Reduction::sum || reduction == Reduction::prod);
-  return counts ? Dtype::i64 : folded;            // sum of bool is how many
+  return counts ? Dtype::i64 : folded;  // sum of bool is how many
 }
 
 // f64 unless the kernel uses it as a seed, whose 64 bits must arrive whole.
@@ -146,11 +146,13 @@ Dtype accumulator_dtype(Dtype folded) {
 
 Work work(const Typed& typed) {
   Work w;
-  if (kind(*typed.kernel) == Kind::tile) return w;          // depends on its sizes: matmul_work()
+  if (kind(*typed.kernel) == Kind::tile) return w;  // depends on its sizes: matmul_work()
   for (const Dtype dtype : typed.inputs) w.bytes_read += static_cast<double>(size_bytes(dtype));
   for (size_t i = 0; i < typed.outputs.size(); i++) {
-    if (typed.fold_of_output[i] < 0) w.bytes_written += static_cast<double>(size_bytes(typed.outputs[i]));
-    else w.flops += 1;
+    if (typed.fold_of_output[i] < 0)
+      w.bytes_written += static_cast<double>(size_bytes(typed.outputs[i]));
+    else
+      w.flops += 1;
   }
   w.flops += static_cast<double>(expr::flops(typed.body));
   return w;

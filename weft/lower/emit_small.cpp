@@ -21,16 +21,13 @@ std::string count(int64_t k) { return std::to_string(k); }
 double identity(const ir::Op& op, Dtype accumulator) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   switch (fold_reduction(op)) {
-    case kernel::Reduction::prod:
-      return 1;
-    case kernel::Reduction::min:
-      return infinity;
+    case kernel::Reduction::prod: return 1;
+    case kernel::Reduction::min: return infinity;
     case kernel::Reduction::max:
       if (!is_float(accumulator) && !is_signed(accumulator))
         unsupported(op, "amax of unsigned integers", "cast first: amax(i64(x))");
       return -infinity;
-    default:
-      return 0;
+    default: return 0;
   }
 }
 

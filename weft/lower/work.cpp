@@ -92,14 +92,10 @@ Site site(const Work& work, const ir::Op& op) {
 
 kernel::Reduction reduction(ir::ReduceOp op) {
   switch (op) {
-    case ir::ReduceOp::prod:
-      return kernel::Reduction::prod;
-    case ir::ReduceOp::min:
-      return kernel::Reduction::min;
-    case ir::ReduceOp::max:
-      return kernel::Reduction::max;
-    default:
-      return kernel::Reduction::sum;
+    case ir::ReduceOp::prod: return kernel::Reduction::prod;
+    case ir::ReduceOp::min: return kernel::Reduction::min;
+    case ir::ReduceOp::max: return kernel::Reduction::max;
+    default: return kernel::Reduction::sum;
   }
 }
 

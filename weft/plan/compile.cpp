@@ -58,11 +58,14 @@ class Compiler {
   }
 
   void loop(const Loop& l) {
-    if (in_loop_) refuse(fmt::format("lane {} has a loop in a loop", lane_->name), "one loop goes over the chunks of all its spaces");
+    if (in_loop_)
+      refuse(fmt::format("lane {} has a loop in a loop", lane_->name),
+             "one loop goes over the chunks of all its spaces");
     Block block;
     block.loop = true;
     block.slices = l.slices;
-    if (l.slices < 1) refuse(fmt::format("lane {} has a loop with {} slices", lane_->name, l.slices), "at least one slice");
+    if (l.slices < 1)
+      refuse(fmt::format("lane {} has a loop with {} slices", lane_->name, l.slices), "at least one slice");
     for (const Id& space : l.spaces) block.spaces.push_back(index(find_space(impl_.plan, space), "space", space));
     Op begin{Op::Kind::loop_begin};
     begin.item = static_cast<int32_t>(out_.loops.size());
@@ -88,9 +91,11 @@ class Compiler {
     c.others = static_cast<uint16_t>(s.others.size());
     for (const auto* list : {&s.reduced, &s.others, &s.targets})
       for (const Operand& o : *list) c.operands.push_back(operand(o));
-    for (size_t i = 0; i < s.targets.size(); ++i) c.operands[size_t{c.reduced} + c.others + i].place = static_cast<uint16_t>(i);
+    for (size_t i = 0; i < s.targets.size(); ++i)
+      c.operands[size_t{c.reduced} + c.others + i].place = static_cast<uint16_t>(i);
     for (const Await& a : s.after) c.after.push_back(await(a));
-    for (size_t i = 0; i < variables_.size(); ++i) c.index.push_back(static_cast<int16_t>(levels_from_ + 2 * static_cast<int>(i)));
+    for (size_t i = 0; i < variables_.size(); ++i)
+      c.index.push_back(static_cast<int16_t>(levels_from_ + 2 * static_cast<int>(i)));
     step_ = nullptr;
     Op op{Op::Kind::step};
     op.item = c.ordinal;
@@ -164,8 +169,10 @@ class Compiler {
     c.flat.lag = a.lag;
     c.flat.channel_count = a.all_channels ? impl_.channels : 1;
     c.channel = !a.all_channels;
-    if (a.channel) c.channel_number = number(a.channel, "a channel");
-    else if (c.channel) c.channel_number.a = slot_c;
+    if (a.channel)
+      c.channel_number = number(a.channel, "a channel");
+    else if (c.channel)
+      c.channel_number.a = slot_c;
     if (a.peers) peers(*a.peers, c);
     for (const Expr& e : a.index) c.index.push_back(number(e, "an index"));
     return c;
@@ -186,7 +193,9 @@ class Compiler {
     try {
       return compile_number(impl_, e, slot);
     } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("{}: {} {}: {}", place(), what, expr::print(e, expr::Syntax::plan), error.message()), error.remedy(), error.rule());
+      throw Error(error.kind(),
+                  fmt::format("{}: {} {}: {}", place(), what, expr::print(e, expr::Syntax::plan), error.message()),
+                  error.remedy(), error.rule());
     }
   }
 
@@ -201,7 +210,9 @@ class Compiler {
     return static_cast<uint16_t>(at->second);
   }
 
-  std::string place() const { return step_ ? fmt::format("lane {}, step `{}`", lane_->name, print(*step_)) : "lane " + lane_->name; }
+  std::string place() const {
+    return step_ ? fmt::format("lane {}, step `{}`", lane_->name, print(*step_)) : "lane " + lane_->name;
+  }
 
   Instance::Impl& impl_;
   const int levels_from_;

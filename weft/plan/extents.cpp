@@ -33,7 +33,9 @@ Extents::Extents(const Instance& instance, std::vector<SpaceExtent> spaces, std:
     : instance_(&instance), spaces_(std::move(spaces)) {
   const size_t count = instance.plan().spaces.size();
   if (spaces_.size() != count)
-    throw Error(ErrorKind::user, fmt::format("{} extents for the {} spaces of plan {}", spaces_.size(), count, instance.plan().name), "give one SpaceExtent for each space, in the order of the plan");
+    throw Error(ErrorKind::user,
+                fmt::format("{} extents for the {} spaces of plan {}", spaces_.size(), count, instance.plan().name),
+                "give one SpaceExtent for each space, in the order of the plan");
   chunk_elements.resize(count);
   measures_.resize(count);
   for (size_t i = 0; i < count; ++i) {
@@ -42,7 +44,7 @@ Extents::Extents(const Instance& instance, std::vector<SpaceExtent> spaces, std:
     m.grain = instance.plan().spaces[i].grain;
     const int64_t chunk = chunk_elements[i] > 0 ? chunk_elements[i] : default_chunk_elements;
     m.chunk = ceil_div(chunk, m.grain) * m.grain;
-    measure(static_cast<int>(i));       // in order: derived and like spaces come behind theirs
+    measure(static_cast<int>(i));  // in order: derived and like spaces come behind theirs
   }
 }
 
@@ -58,12 +60,15 @@ void Extents::measure(int space) {
   }
   if (s.kind == Space::Kind::given) {
     m.known = !std::holds_alternative<OnDevice>(given.extent);
-    if (cut) refuse_extent(s.name, "it is given, but the launch has no counts", "bind Given{counts}, one for each part");
+    if (cut)
+      refuse_extent(s.name, "it is given, but the launch has no counts", "bind Given{counts}, one for each part");
     if (m.known) measure_given(m, std::get<Given>(given.extent).counts, s.name);
     return;
   }
   if (!cut) refuse_extent(s.name, "counts for a space that is not given", "bind Cut{outer, axis, inner}");
-  if (cut->outer < 0 || cut->axis < 0 || cut->inner < 0) refuse_extent(s.name, fmt::format("an extent of {} x {} x {}", cut->outer, cut->axis, cut->inner), "sizes are not negative");
+  if (cut->outer < 0 || cut->axis < 0 || cut->inner < 0)
+    refuse_extent(s.name, fmt::format("an extent of {} x {} x {}", cut->outer, cut->axis, cut->inner),
+                  "sizes are not negative");
   const bool derive = s.derived != Space::Derived::no && is_default(given.extent);
   if (s.kind == Space::Kind::fixed) {
     const int64_t count = instance_->fixed_count(space);
@@ -75,12 +80,15 @@ void Extents::measure(int space) {
   m.shape = derive ? Cut{1, derived_elements(space), 1} : *cut;
   m.unit = s.grain;
   if (s.kind != Space::Kind::equal) return;
-  if (m.shape.axis % m.parts) refuse_extent(s.name, fmt::format("{} positions cannot be cut into {} equal parts", m.shape.axis, m.parts), "pad it to a multiple, or make the space even");
+  if (m.shape.axis % m.parts)
+    refuse_extent(s.name, fmt::format("{} positions cannot be cut into {} equal parts", m.shape.axis, m.parts),
+                  "pad it to a multiple, or make the space even");
   m.unit = std::max<int64_t>(1, m.shape.axis / m.parts);
 }
 
 void Extents::measure_given(Measure& m, const std::vector<int64_t>& counts, const Id& name) const {
-  if (static_cast<int64_t>(counts.size()) != m.parts) refuse_extent(name, fmt::format("{} counts for {} parts", counts.size(), m.parts), "one count for each part");
+  if (static_cast<int64_t>(counts.size()) != m.parts)
+    refuse_extent(name, fmt::format("{} counts for {} parts", counts.size(), m.parts), "one count for each part");
   m.begin.assign(1, 0);
   for (const int64_t count : counts) {
     if (count < 0) refuse_extent(name, fmt::format("a count of {}", count), "counts are not negative");
@@ -101,7 +109,9 @@ int64_t Extents::derived_elements(int space) const {
   if (s.derived == Space::Derived::block) return ceil_div(elements(of), instance_->block_elements(space));
   if (s.derived != Space::Derived::segment) return meeting_elements(space);
   const SegmentTable* segments = spaces_[static_cast<size_t>(of)].segments;
-  if (!segments) refuse_extent(s.name, fmt::format("derived by segment of {}, which has no segments in this launch", s.of), "bind a SegmentTable to that space");
+  if (!segments)
+    refuse_extent(s.name, fmt::format("derived by segment of {}, which has no segments in this launch", s.of),
+                  "bind a SegmentTable to that space");
   return static_cast<int64_t>(segments->lengths.size());
 }
 
@@ -109,7 +119,8 @@ int64_t Extents::meeting_elements(int space) const {
   const Space& s = instance_->plan().spaces[static_cast<size_t>(space)];
   const std::optional<Meeting>& meeting = spaces_[static_cast<size_t>(space)].meeting;
   if (!meeting || meeting->shape.size() != meeting->stride.size())
-    refuse_extent(s.name, "derived by row or column, and the launch does not say how they meet", "bind a Meeting: shape of the whole value, and a stride for each dimension");
+    refuse_extent(s.name, "derived by row or column, and the launch does not say how they meet",
+                  "bind a Meeting: shape of the whole value, and a stride for each dimension");
   int64_t last = 0;
   for (size_t d = 0; d < meeting->shape.size(); ++d) {
     if (meeting->shape[d] <= 0) return 0;
@@ -128,14 +139,18 @@ void Extents::set_given(int space, std::vector<int64_t> counts) {
 const Extents::Measure& Extents::at(int space) const {
   const Measure& m = measures_[static_cast<size_t>(space)];
   if (!m.known)
-    throw Error(ErrorKind::internal, fmt::format("the counts of space {} were asked for before its loop read them", instance_->plan().spaces[static_cast<size_t>(space)].name),
+    throw Error(ErrorKind::internal,
+                fmt::format("the counts of space {} were asked for before its loop read them",
+                            instance_->plan().spaces[static_cast<size_t>(space)].name),
                 "Extents::set_given() when the loop begins");
   return m;
 }
 
 // ---- parts
 
-int64_t Extents::axis_begin(const Measure& m, int64_t part) const { return border(m.shape.axis, m.unit, part, m.parts); }
+int64_t Extents::axis_begin(const Measure& m, int64_t part) const {
+  return border(m.shape.axis, m.unit, part, m.parts);
+}
 
 int64_t Extents::elements(int space) const {
   const Measure& m = at(space);
@@ -201,7 +216,8 @@ Range Extents::chunk(int space, int64_t part, int channel, int64_t chunk) const 
 Range Extents::slice(int space, int64_t part, int channel, int64_t chunk, int slice, int slices) const {
   const Range all = this->chunk(space, part, channel, chunk);
   const int64_t grain = measures_[static_cast<size_t>(space)].grain;
-  return {all.begin + border(all.size(), grain, slice, slices), all.begin + border(all.size(), grain, slice + 1, slices)};
+  return {all.begin + border(all.size(), grain, slice, slices),
+          all.begin + border(all.size(), grain, slice + 1, slices)};
 }
 
 int64_t Extents::iterations(std::span<const uint16_t> spaces, int channel) const {
@@ -222,15 +238,17 @@ int64_t Extents::meet_at(int derived, int64_t position, int64_t& count) const {
   }
   if (s.derived == Space::Derived::segment) {
     const std::vector<int64_t>& begin = measures_[static_cast<size_t>(of)].segment_begin;
-    const auto after = std::upper_bound(begin.begin(), begin.end(), position);      // skips empty segments
-    if (after == begin.end() || after == begin.begin()) refuse_extent(s.of, fmt::format("element {} lies in no segment", position), "the lengths of the segments add up to the space's extent");
+    const auto after = std::upper_bound(begin.begin(), begin.end(), position);  // skips empty segments
+    if (after == begin.end() || after == begin.begin())
+      refuse_extent(s.of, fmt::format("element {} lies in no segment", position),
+                    "the lengths of the segments add up to the space's extent");
     count = *after - position;
     return after - begin.begin() - 1;
   }
-  meeting_elements(derived);            // checks that the launch says how they meet
+  meeting_elements(derived);  // checks that the launch says how they meet
   const Meeting& meeting = *spaces_[static_cast<size_t>(derived)].meeting;
   int64_t met = 0, rest = position, same = 1;
-  bool run = true;                      // the dimensions seen so far (inner ones) all have stride 0
+  bool run = true;  // the dimensions seen so far (inner ones) all have stride 0
   count = 1;
   for (size_t d = meeting.shape.size(); d-- > 0;) {
     const int64_t index = rest % meeting.shape[d];

@@ -19,7 +19,11 @@ constexpr int most_ranks = 128, run_chunks = 4;
 class Hops : public Domain {
  public:
   Hops(const Assembly& assembly, const Extents& extents, int64_t limit)
-      : assembly_(assembly), extents_(extents), limit_(limit), clock_(assembly.lanes.size()), links_(assembly.links.size()) {}
+      : assembly_(assembly),
+        extents_(extents),
+        limit_(limit),
+        clock_(assembly.lanes.size()),
+        links_(assembly.links.size()) {}
 
   void begin_launch(int, int) override {}
   void end_launch(int, int) override {}
@@ -33,7 +37,8 @@ class Hops : public Domain {
 
   void perform(const Event& event) override {
     int64_t& now = clock_[static_cast<size_t>(event.lane)];
-    for (const Cause& cause : event.causes) now = std::max(now, of(cause) + (lane_at(cause.lane).rank == lane_at(event.lane).rank ? 0 : 1));
+    for (const Cause& cause : event.causes)
+      now = std::max(now, of(cause) + (lane_at(cause.lane).rank == lane_at(event.lane).rank ? 0 : 1));
     if (!event.empty) {
       for (const int link : event.what->receives) {
         std::deque<int64_t>& queue = links_[static_cast<size_t>(link)];
@@ -45,7 +50,9 @@ class Hops : public Domain {
     }
     if (event.last_slice) done_[{event.lane, event.block, event.step}].push_back(now);
   }
-  void left(int lane, int block, int) override { done_[{lane, block, -1}].push_back(clock_[static_cast<size_t>(lane)]); }
+  void left(int lane, int block, int) override {
+    done_[{lane, block, -1}].push_back(clock_[static_cast<size_t>(lane)]);
+  }
 
   std::vector<int64_t> per_rank(int ranks) const {
     std::vector<int64_t> most(static_cast<size_t>(ranks));
@@ -72,14 +79,15 @@ class Hops : public Domain {
     const AssembledBlock& block = lane.blocks[static_cast<size_t>(event.block)];
     const FlatStep& flat = event.what->flat;
     const int main = main_operand(instance, block, flat);
-    if (main < 0) return 1;             // a point to wait for
+    if (main < 0) return 1;  // a point to wait for
     const FlatOperand& o = flat.operands[static_cast<size_t>(main)];
     const int space = instance.buffer_space(o.name);
     int64_t elements = 0;
     for (int64_t i = 0; i < o.part_count && elements == 0; ++i) {
       const int64_t part = part_at(o, i, instance.parts(space));
-      elements += block.head.loop ? extents_.slice(space, part, lane.channel, event.chunk, event.slice, block.head.slices).size()
-                                  : extents_.part_size(space, part);
+      elements += block.head.loop
+                      ? extents_.slice(space, part, lane.channel, event.chunk, event.slice, block.head.slices).size()
+                      : extents_.part_size(space, part);
     }
     return elements;
   }
@@ -88,7 +96,7 @@ class Hops : public Domain {
   const Extents& extents_;
   const int64_t limit_;
   int64_t longest_ = 0;
-  std::vector<int64_t> clock_;                               // per lane: hops behind what it did last
+  std::vector<int64_t> clock_;  // per lane: hops behind what it did last
   std::vector<std::deque<int64_t>> links_;
   std::map<std::array<int, 3>, std::vector<int64_t>> done_;  // (lane, block, step or -1: left) -> per completion
 };

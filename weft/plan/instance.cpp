@@ -11,17 +11,24 @@ using Slots = std::function<int(const std::string&)>;
 int no_slot(const std::string&) { return -1; }
 
 // e as a sum of slots: coefficients by slot and a constant, or false where it is no such sum.
-bool linear(const expr::Node& e, int64_t sign, const Slots& slot, std::map<int, int64_t>& coefficients, int64_t& constant) {
+bool linear(const expr::Node& e, int64_t sign, const Slots& slot, std::map<int, int64_t>& coefficients,
+            int64_t& constant) {
   switch (e.op) {
-    case expr::Op::integer: constant += sign * e.integer; return e.integer != expr::none && std::abs(e.integer) < (int64_t{1} << 40);
+    case expr::Op::integer:
+      constant += sign * e.integer;
+      return e.integer != expr::none && std::abs(e.integer) < (int64_t{1} << 40);
     case expr::Op::name: {
       const int s = slot(e.name);
       if (s >= 0) coefficients[s] += sign;
       return s >= 0;
     }
     case expr::Op::neg: return linear(*e.args[0], -sign, slot, coefficients, constant);
-    case expr::Op::add: return linear(*e.args[0], sign, slot, coefficients, constant) && linear(*e.args[1], sign, slot, coefficients, constant);
-    case expr::Op::sub: return linear(*e.args[0], sign, slot, coefficients, constant) && linear(*e.args[1], -sign, slot, coefficients, constant);
+    case expr::Op::add:
+      return linear(*e.args[0], sign, slot, coefficients, constant) &&
+             linear(*e.args[1], sign, slot, coefficients, constant);
+    case expr::Op::sub:
+      return linear(*e.args[0], sign, slot, coefficients, constant) &&
+             linear(*e.args[1], -sign, slot, coefficients, constant);
     default: return false;
   }
 }
@@ -66,9 +73,13 @@ void take_params(Instance::Impl& impl, const std::map<Id, std::string>& given) {
   for (const Param& p : impl.plan.params) impl.params[p.name] = p.value;
   for (const auto& [name, value] : given) {
     const auto found = impl.params.find(name);
-    if (found == impl.params.end()) refuse(fmt::format("plan {} has no parameter {}", impl.plan.name, name), "its parameters are the `param` lines of its text");
-    if (integer_of(found->second).has_value() != integer_of(value).has_value() || parse_dtype(found->second).has_value() != parse_dtype(value).has_value())
-      refuse(fmt::format("parameter {} = {} is of another kind than {}", name, value, found->second), "give an integer for an integer, a dtype for a dtype, a reduction for a reduction");
+    if (found == impl.params.end())
+      refuse(fmt::format("plan {} has no parameter {}", impl.plan.name, name),
+             "its parameters are the `param` lines of its text");
+    if (integer_of(found->second).has_value() != integer_of(value).has_value() ||
+        parse_dtype(found->second).has_value() != parse_dtype(value).has_value())
+      refuse(fmt::format("parameter {} = {} is of another kind than {}", name, value, found->second),
+             "give an integer for an integer, a dtype for a dtype, a reduction for a reduction");
     found->second = value;
   }
   impl.constants["n"] = expr::integer(impl.ranks);
@@ -88,7 +99,8 @@ std::string text(const Expr& e) { return expr::print(e, expr::Syntax::plan); }
 void check_requirements(Instance::Impl& impl) {
   for (const Expr& e : impl.plan.requirements) {
     if (constant(impl, e, "a requirement") != 0) continue;
-    throw Error(ErrorKind::plan, fmt::format("plan {} does not run with n = {}: require {}", impl.plan.name, impl.ranks, text(e)),
+    throw Error(ErrorKind::plan,
+                fmt::format("plan {} does not run with n = {}: require {}", impl.plan.name, impl.ranks, text(e)),
                 "choose another number of ranks, other parameters or another plan", "V1");
   }
 }
@@ -97,9 +109,13 @@ void take_tables(Instance::Impl& impl) {
   for (const TableText& t : impl.plan.tables) {
     std::vector<int64_t> sizes;
     for (const Expr& e : t.dims) sizes.push_back(constant(impl, e, "a size of table " + t.name));
-    const auto columns = static_cast<int64_t>(t.rows.empty() ? 0 : t.rows[0].size()), rows = static_cast<int64_t>(t.rows.size());
+    const auto columns = static_cast<int64_t>(t.rows.empty() ? 0 : t.rows[0].size()),
+               rows = static_cast<int64_t>(t.rows.size());
     const bool fits = sizes.empty() || (sizes.back() == columns && (sizes.size() == 2 ? sizes[0] : 1) == rows);
-    if (!columns || !fits) refuse(fmt::format("table {} has {} rows of {} numbers, its sizes say otherwise for n = {}", t.name, rows, columns, impl.ranks), "a table is made for one number of ranks: make it anew");
+    if (!columns || !fits)
+      refuse(fmt::format("table {} has {} rows of {} numbers, its sizes say otherwise for n = {}", t.name, rows,
+                         columns, impl.ranks),
+             "a table is made for one number of ranks: make it anew");
     impl.tables[t.name].rows = t.rows;
   }
 }
@@ -120,24 +136,32 @@ void take_lets(Instance::Impl& impl) {
 
 Dtype dtype_of(const Instance::Impl& impl, const std::string& name, const std::string& what) {
   const std::optional<Dtype> dtype = parse_dtype(parameter(impl, name));
-  if (!dtype) refuse(fmt::format("{} has dtype `{}`, which is none", what, parameter(impl, name)), "name a dtype or a parameter that names one");
+  if (!dtype)
+    refuse(fmt::format("{} has dtype `{}`, which is none", what, parameter(impl, name)),
+           "name a dtype or a parameter that names one");
   return *dtype;
 }
 
 void take_spaces(Instance::Impl& impl) {
   for (const Space& s : impl.plan.spaces) {
     impl.parts.push_back(constant(impl, s.parts, "the parts of space " + s.name));
-    if (impl.parts.back() < 1) refuse(fmt::format("space {} has {} parts", s.name, impl.parts.back()), "a space has at least one part");
+    if (impl.parts.back() < 1)
+      refuse(fmt::format("space {} has {} parts", s.name, impl.parts.back()), "a space has at least one part");
     int64_t count = -1;
     if (s.kind == Space::Kind::fixed && !s.count) count = 1;
     const bool size = s.count && s.count->op == expr::Op::name && !impl.constants.count(s.count->name);
     if (s.count && !size) count = constant(impl, s.count, "the count of space " + s.name);
-    if (s.count && !size && count < 0) refuse(fmt::format("space {} has {} elements", s.name, count), "a count is not negative");
-    impl.blocks.push_back(s.derived == Space::Derived::block ? constant(impl, s.block, "the block of space " + s.name) : 0);
-    if (s.derived == Space::Derived::block && impl.blocks.back() < 1) refuse(fmt::format("space {} has blocks of no elements", s.name), "by block K, K at least 1");
+    if (s.count && !size && count < 0)
+      refuse(fmt::format("space {} has {} elements", s.name, count), "a count is not negative");
+    impl.blocks.push_back(s.derived == Space::Derived::block ? constant(impl, s.block, "the block of space " + s.name)
+                                                             : 0);
+    if (s.derived == Space::Derived::block && impl.blocks.back() < 1)
+      refuse(fmt::format("space {} has blocks of no elements", s.name), "by block K, K at least 1");
     for (const Id& other : {s.of, s.like})
-      if (!other.empty() && find_space(impl.plan, other) < 0) refuse(fmt::format("space {} names space {}, which is not declared", s.name, other), "declare it");
-    if (!s.by_buffer.empty() && find_buffer(impl.plan, s.by_buffer) < 0) refuse(fmt::format("space {} is given by {}, which is no buffer", s.name, s.by_buffer), "declare the buffer");
+      if (!other.empty() && find_space(impl.plan, other) < 0)
+        refuse(fmt::format("space {} names space {}, which is not declared", s.name, other), "declare it");
+    if (!s.by_buffer.empty() && find_buffer(impl.plan, s.by_buffer) < 0)
+      refuse(fmt::format("space {} is given by {}, which is no buffer", s.name, s.by_buffer), "declare the buffer");
     impl.counts.push_back(count);
   }
 }
@@ -156,7 +180,8 @@ void take_buffers(Instance::Impl& impl) {
   const auto& buffers = impl.plan.buffers;
   for (const Buffer& b : buffers) {
     impl.spaces.push_back(find_space(impl.plan, b.space));
-    if (impl.spaces.back() < 0) refuse(fmt::format("buffer {} lies in space {}, which is not declared", b.name, b.space), "declare the space");
+    if (impl.spaces.back() < 0)
+      refuse(fmt::format("buffer {} lies in space {}, which is not declared", b.name, b.space), "declare the space");
     impl.dtypes.push_back(dtype_of(impl, b.dtype, "buffer " + b.name));
     impl.owns.push_back(own_number(impl, b));
   }
@@ -164,7 +189,10 @@ void take_buffers(Instance::Impl& impl) {
     size_t root = i;
     for (size_t hops = 0; !buffers[root].alias.empty(); ++hops) {
       const int next = find_buffer(impl.plan, buffers[root].alias);
-      if (next < 0 || hops > buffers.size()) refuse(fmt::format("buffer {} is an alias of {}, which is no other buffer", buffers[i].name, buffers[root].alias), "an alias names a buffer above it");
+      if (next < 0 || hops > buffers.size())
+        refuse(
+            fmt::format("buffer {} is an alias of {}, which is no other buffer", buffers[i].name, buffers[root].alias),
+            "an alias names a buffer above it");
       root = static_cast<size_t>(next);
     }
     impl.roots.push_back(static_cast<int>(root));
@@ -173,7 +201,9 @@ void take_buffers(Instance::Impl& impl) {
 
 }  // namespace
 
-void refuse(const std::string& message, const std::string& remedy) { throw Error(ErrorKind::plan, message, remedy, "V1"); }
+void refuse(const std::string& message, const std::string& remedy) {
+  throw Error(ErrorKind::plan, message, remedy, "V1");
+}
 
 Number compile_number(Instance::Impl& impl, const Expr& e, const Slots& slot) {
   const Expr known = expr::substitute(e, impl.constants);

@@ -12,7 +12,7 @@ namespace weft::plan {
 // and `r - j` are the same few instructions without a branch to mispredict.
 struct Number {
   int16_t a = 3, b = 3;
-  int32_t code = -1;                    // index into Impl::codes
+  int32_t code = -1;  // index into Impl::codes
   int64_t sign = 1, k = 0;
   bool is_constant() const;
   int64_t value(const expr::IntCode* codes, const int64_t* values) const {
@@ -26,12 +26,12 @@ struct Number {
 enum class Varies : uint8_t { nothing, peer, part, all };
 
 struct CompiledOperand {
-  FlatOperand flat;                     // what does not change
-  Varies varies = Varies::nothing;      // peer: one peer of a link; part: one part of a buffer here
+  FlatOperand flat;                 // what does not change
+  Varies varies = Varies::nothing;  // peer: one peer of a link; part: one part of a buffer here
   bool peers = false, range = false, parts = false, one_part = true;
   Number peer_first, peer_last, part_first, part_count, part_by, part_run;
   int64_t part_modulus = 1;
-  uint16_t place = 0;                   // of a target in the text
+  uint16_t place = 0;  // of a target in the text
 };
 
 struct CompiledAwait {
@@ -48,15 +48,15 @@ struct CompiledStep {
   uint16_t reduced = 0, others = 0;
   std::vector<CompiledOperand> operands;
   std::vector<CompiledAwait> after;
-  std::vector<int16_t> index;           // slots of the `for` variables around it
+  std::vector<int16_t> index;  // slots of the `for` variables around it
 };
 
 struct Op {
   enum class Kind : uint8_t { step, for_begin, for_end, when, loop_begin, loop_end, end } kind = Kind::end;
-  int16_t slot = 0;                     // for: the variable; its bound is in the next slot
-  int32_t item = 0;                     // step, loop: which
-  int32_t jump = 0;                     // for_begin, when: behind the block; for_end: its first op; loop_begin: its end
-  Number lo, hi;                        // for; when: lo is the condition
+  int16_t slot = 0;  // for: the variable; its bound is in the next slot
+  int32_t item = 0;  // step, loop: which
+  int32_t jump = 0;  // for_begin, when: behind the block; for_end: its first op; loop_begin: its end
+  Number lo, hi;     // for; when: lo is the condition
 };
 
 struct CompiledLane {
@@ -73,20 +73,20 @@ inline bool Number::is_constant() const { return code < 0 && a == slot_zero && b
 struct Instance::Impl {
   Plan plan;
   int ranks = 1, channels = 1;
-  std::map<Id, std::string> params;                     // with the caller's values
-  std::map<std::string, Expr> constants;                // n and integer parameters, to substitute
+  std::map<Id, std::string> params;       // with the caller's values
+  std::map<std::string, Expr> constants;  // n and integer parameters, to substitute
   std::map<std::string, expr::Table> tables;
   std::vector<expr::IntCode> codes;
   std::vector<Number> lets;
-  std::vector<int64_t> parts, counts, blocks;           // per space
-  std::vector<Dtype> dtypes;                            // per buffer
-  std::vector<std::optional<Dtype>> wires;              // per family
-  std::vector<int> spaces, roots;                       // per buffer
-  std::vector<Number> owns;                             // per buffer; meaningless where it owns all parts
+  std::vector<int64_t> parts, counts, blocks;  // per space
+  std::vector<Dtype> dtypes;                   // per buffer
+  std::vector<std::optional<Dtype>> wires;     // per family
+  std::vector<int> spaces, roots;              // per buffer
+  std::vector<Number> owns;                    // per buffer; meaningless where it owns all parts
   std::vector<Id> labels;
   std::map<Id, int> label_ids;
   std::vector<CompiledLane> lanes;
-  int slots = first_let;                                // values of one walk
+  int slots = first_let;  // values of one walk
 
   int64_t value(const Number& number, const int64_t* values) const { return number.value(codes.data(), values); }
   // Fills r, n, c and the lets; `values` has `slots` places.
@@ -101,8 +101,8 @@ struct Instance::Impl {
 
 // Compiles an expression. `slot(name)` is the place of a variable or -1; what is not known is Error(plan, V1).
 Number compile_number(Instance::Impl& impl, const Expr& e, const std::function<int(const std::string&)>& slot);
-void compile_lanes(Instance::Impl& impl);               // compile.cpp
-[[noreturn]] void refuse(const std::string& message, const std::string& remedy);      // Error(plan, V1)
+void compile_lanes(Instance::Impl& impl);                                         // compile.cpp
+[[noreturn]] void refuse(const std::string& message, const std::string& remedy);  // Error(plan, V1)
 
 // `r-j` and `r+j` are at most one round off: a division for those would cost as much as the rest of a step.
 inline int64_t wrap(int64_t value, int64_t modulus) {

@@ -25,7 +25,8 @@ void add_scalars(const Body& body, std::vector<Id>& names) {
 // Chunks in elements of the loop's base: a space of blocks of K counts K elements for each of its own.
 class ChunkSizes {
  public:
-  ChunkSizes(const Instance& instance, int64_t payload) : instance_(instance), payload_(payload), base_(instance.plan().spaces.size(), unset) {}
+  ChunkSizes(const Instance& instance, int64_t payload)
+      : instance_(instance), payload_(payload), base_(instance.plan().spaces.size(), unset) {}
 
   std::vector<int64_t> sizes() {
     const int64_t ranks = std::min<int64_t>(instance_.ranks(), period(instance_));
@@ -88,7 +89,8 @@ class ChunkSizes {
 
   int64_t rounded(int space) const {
     const int64_t grain = instance_.plan().spaces[static_cast<size_t>(space)].grain;
-    const int64_t base = base_[static_cast<size_t>(space)], chunk = (base == unset ? cache_sized_chunk : base) / scale(space);
+    const int64_t base = base_[static_cast<size_t>(space)],
+                  chunk = (base == unset ? cache_sized_chunk : base) / scale(space);
     return std::max(grain, chunk / grain * grain);
   }
 
@@ -107,7 +109,9 @@ std::vector<Id> launch_scalars(const Plan& plan) {
 }
 
 std::vector<int64_t> default_chunk(const Instance& instance, int64_t slot_payload_bytes) {
-  if (slot_payload_bytes < 1) throw Error(ErrorKind::user, fmt::format("slots of {} bytes", slot_payload_bytes), "a slot holds at least one element");
+  if (slot_payload_bytes < 1)
+    throw Error(ErrorKind::user, fmt::format("slots of {} bytes", slot_payload_bytes),
+                "a slot holds at least one element");
   return ChunkSizes(instance, slot_payload_bytes).sizes();
 }
 

@@ -15,34 +15,56 @@ namespace weft::plan {
 
 // Even cuts run along the axis; a part's own order is (outer, axis, inner), row-major: sliced(d) of any tensor.
 // Elements = outer * axis * inner. A flat space is {1, N, 1}.
-struct Cut { int64_t outer = 1, axis = 0, inner = 1; };
-struct Given { std::vector<int64_t> counts; };            // per part
-struct OnDevice {};                                       // read from the space's `given by` buffer when its loop begins
+struct Cut {
+  int64_t outer = 1, axis = 0, inner = 1;
+};
+struct Given {
+  std::vector<int64_t> counts;
+};                   // per part
+struct OnDevice {};  // read from the space's `given by` buffer when its loop begins
 using Extent = std::variant<Cut, Given, OnDevice>;
 
 // How elements of a space meet the elements of a space derived from it: position (row-major index in the whole value of
 // `shape`) -> sum over d of index_d * stride_d. segment: through the segment table instead.
-struct Meeting { std::vector<int64_t> shape, stride; };
+struct Meeting {
+  std::vector<int64_t> shape, stride;
+};
 
 // Segments of a scattered space (`tensors P`): lengths in order; their sum is the space's extent.
-struct SegmentTable { std::vector<int64_t> lengths; };
+struct SegmentTable {
+  std::vector<int64_t> lengths;
+};
 
-struct SpaceExtent { Extent extent; std::optional<Meeting> meeting; const SegmentTable* segments = nullptr; };
+struct SpaceExtent {
+  Extent extent;
+  std::optional<Meeting> meeting;
+  const SegmentTable* segments = nullptr;
+};
 
 // Where the elements of a buffer lie.
-struct Dense { void* data = nullptr; };                   // part order of the whole value, row-major; `own`: the owned part alone
-struct Strided { void* data = nullptr; std::vector<int64_t> shape, stride_elements; };
-struct Segments { std::vector<void*> data; };             // one address per tensor of the space's SegmentTable
-using Binding = std::variant<std::monostate, Dense, Strided, Segments>;   // monostate: scratch, the runtime's own
+struct Dense {
+  void* data = nullptr;
+};  // part order of the whole value, row-major; `own`: the owned part alone
+struct Strided {
+  void* data = nullptr;
+  std::vector<int64_t> shape, stride_elements;
+};
+struct Segments {
+  std::vector<void*> data;
+};  // one address per tensor of the space's SegmentTable
+using Binding = std::variant<std::monostate, Dense, Strided, Segments>;  // monostate: scratch, the runtime's own
 
 struct LaunchArgs {
-  std::vector<SpaceExtent> spaces;        // one per space of the plan (fixed and derived ones may be default)
-  std::vector<Binding> buffers;           // one per buffer
-  std::vector<expr::ScalarValue> scalars; // one per name in launch_scalars(plan), in that order
+  std::vector<SpaceExtent> spaces;         // one per space of the plan (fixed and derived ones may be default)
+  std::vector<Binding> buffers;            // one per buffer
+  std::vector<expr::ScalarValue> scalars;  // one per name in launch_scalars(plan), in that order
 };
-std::vector<Id> launch_scalars(const Plan& plan);         // distinct scalars of kernel calls, in order of appearance
+std::vector<Id> launch_scalars(const Plan& plan);  // distinct scalars of kernel calls, in order of appearance
 
-struct Range { int64_t begin = 0, end = 0; int64_t size() const { return end - begin; } };
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
 
 // Cell arithmetic for one launch. Ranges are in the part's own linear order unless said otherwise.
 // Part p of an even space is [p*U/parts, (p+1)*U/parts) along the Cut's axis, in units of `grain` positions (U of them,
@@ -57,17 +79,18 @@ class Extents {
   // 0, or an empty list: 64 Ki.
   Extents(const Instance& instance, std::vector<SpaceExtent> spaces, std::vector<int64_t> chunk_elements);
   int64_t elements(int space) const;
-  int64_t part_size(int space, int64_t part) const;       // elements of a part
+  int64_t part_size(int space, int64_t part) const;  // elements of a part
   Range share(int space, int64_t part, int channel) const;
-  int64_t chunks(int space, int channel) const;           // largest over its parts
-  int64_t chunk_elements(int space) const { return measures_[static_cast<size_t>(space)].chunk; }     // of a full chunk
+  int64_t chunks(int space, int channel) const;  // largest over its parts
+  int64_t chunk_elements(int space) const { return measures_[static_cast<size_t>(space)].chunk; }  // of a full chunk
   Range chunk(int space, int64_t part, int channel, int64_t chunk) const;
   Range slice(int space, int64_t part, int channel, int64_t chunk, int slice, int slices) const;
   // Iterations of a loop over these spaces: the largest chunks().
   int64_t iterations(std::span<const uint16_t> spaces, int channel) const;
   // Splits a range of a part into runs contiguous in the whole value (row-major): calls f(offset in the range,
   // position in the whole value, count).
-  template <typename F> void runs(int space, int64_t part, Range range, F&& f) const {
+  template <typename F>
+  void runs(int space, int64_t part, Range range, F&& f) const {
     for (int64_t at = range.begin; at < range.end;) {
       int64_t count = 0;
       const int64_t position = run_at(space, part, at, range.end, count);
@@ -87,12 +110,12 @@ class Extents {
   // How a space's parts lie in its whole value: cut along an axis, or one after the other.
   struct Measure {
     bool cut = false, known = true;
-    Cut shape;                          // cut
-    int64_t unit = 1;                   // cut: axis positions that stay together
-    int64_t each = 0;                   // one after the other, all of this size
-    std::vector<int64_t> begin;         // one after the other, of different sizes: parts + 1 places
+    Cut shape;                   // cut
+    int64_t unit = 1;            // cut: axis positions that stay together
+    int64_t each = 0;            // one after the other, all of this size
+    std::vector<int64_t> begin;  // one after the other, of different sizes: parts + 1 places
     int64_t parts = 1, grain = 1, chunk = 0;
-    std::vector<int64_t> segment_begin; // where segments (tensors) begin, and the end
+    std::vector<int64_t> segment_begin;  // where segments (tensors) begin, and the end
   };
   void measure(int space);
   void measure_given(Measure& m, const std::vector<int64_t>& counts, const Id& name) const;

@@ -50,7 +50,8 @@ Item Reader::item() {
   const Piece word = scan::take_word(rest);
   const bool block = word == "for" || word == "when" || word == "loop";
   if (!block) return step(line_->text);
-  if (rest.empty() || rest.back() != ':') refuse(line_->text, fmt::format("{} ends with a colon", word), "NAME in A..B: / COND: / SPACES [slices K]:");
+  if (rest.empty() || rest.back() != ':')
+    refuse(line_->text, fmt::format("{} ends with a colon", word), "NAME in A..B: / COND: / SPACES [slices K]:");
   rest = trim(rest.substr(0, rest.size() - 1));
   if (word == "for") return for_item(rest);
   if (word == "loop") return loop_item(rest);
@@ -64,7 +65,8 @@ For Reader::for_item(Piece text) {
   For loop;
   const Piece var = scan::take_word(text);
   std::set<Id> others(numbers_);
-  if (std::count(variables_.begin(), variables_.end(), var)) refuse(var, fmt::format("{} is already a variable around this place", var), "rename it");
+  if (std::count(variables_.begin(), variables_.end(), var))
+    refuse(var, fmt::format("{} is already a variable around this place", var), "rename it");
   loop.var = declare(var, others, "variable");
   expect_word(text, "in", var);
   const std::vector<Piece> bounds = scan::split_pieces(text, "..");
@@ -82,7 +84,8 @@ Loop Reader::loop_item(Piece text) {
   Loop loop;
   for (Piece word = scan::take_word(text); !word.empty(); word = scan::take_word(text)) {
     if (word == "slices") {
-      loop.slices = static_cast<int>(literal(required(scan::take_word(text), word, "the number of slices"), 1, "a number of slices"));
+      loop.slices = static_cast<int>(
+          literal(required(scan::take_word(text), word, "the number of slices"), 1, "a number of slices"));
       finished(text);
       break;
     }
@@ -100,7 +103,8 @@ Loop Reader::loop_item(Piece text) {
 Step Reader::step(Piece text) {
   Step step;
   const size_t colon = text.find(':');
-  if (colon != Piece::npos && scan::is_name(text.substr(0, colon)) && (colon + 1 == text.size() || text[colon + 1] == ' ')) {
+  if (colon != Piece::npos && scan::is_name(text.substr(0, colon)) &&
+      (colon + 1 == text.size() || text[colon + 1] == ' ')) {
     step.label = Id(text.substr(0, colon));
     text = trim(text.substr(colon + 1));
   }
@@ -121,19 +125,22 @@ Step Reader::step(Piece text) {
 
 void Reader::sources(Step& step, Piece text) {
   std::vector<Piece> list = scan::split_pieces(text, ",");
-  if (list.empty()) refuse(text, "a step without sources", "0 -> TARGET sets a constant; a step without operands has no arrow");
+  if (list.empty())
+    refuse(text, "a step without sources", "0 -> TARGET sets a constant; a step without operands has no arrow");
   const size_t open = call_bracket(list[0]);
   if (open != Piece::npos) {
     const Piece name = list[0].substr(0, open);
     if (!names_reduction(name, step.reduction, step.reduction_param))
-      refuse(name, fmt::format("no reduction {}", name), "sum prod min max bit_and bit_or bit_xor logical_and logical_or, or a parameter that names one");
+      refuse(name, fmt::format("no reduction {}", name),
+             "sum prod min max bit_and bit_or bit_xor logical_and logical_or, or a parameter that names one");
     if (scan::closing(list[0], open) != list[0].size() - 1) refuse(list[0], "the reduction is not closed", "sum(A, B)");
     step.reduced = operands(list[0].substr(open + 1, list[0].size() - open - 2), false);
     if (step.reduced.empty()) refuse(list[0], "a reduction of nothing", "sum(A, B)");
     list.erase(list.begin());
   }
   for (const Piece piece : list) {
-    if (call_bracket(piece) != Piece::npos) refuse(piece, "a step reduces once, and first", "sum(A, B), C, D -> KERNEL -> TARGETS");
+    if (call_bracket(piece) != Piece::npos)
+      refuse(piece, "a step reduces once, and first", "sum(A, B), C, D -> KERNEL -> TARGETS");
     step.others.push_back(operand(piece, false));
   }
 }
@@ -141,17 +148,28 @@ void Reader::sources(Step& step, Piece text) {
 void Reader::check_arity(const Step& step, Piece at) const {
   const size_t sources = step.others.size() + (step.reduced.empty() ? 0 : 1);
   if (step.kernel.name.empty()) {
-    if (sources != 1) refuse(at, fmt::format("{} values and no kernel to join them", sources), "reduce them with sum(...), or name a kernel");
+    if (sources != 1)
+      refuse(at, fmt::format("{} values and no kernel to join them", sources),
+             "reduce them with sum(...), or name a kernel");
     return;
   }
   const int index = find_kernel(plan_, step.kernel.name);
-  if (index < 0) refuse(at, fmt::format("no kernel {}", step.kernel.name), "declare it: kernel NAME(scalars): inputs -> outputs");
+  if (index < 0)
+    refuse(at, fmt::format("no kernel {}", step.kernel.name), "declare it: kernel NAME(scalars): inputs -> outputs");
   const kernel::Kernel& kernel = plan_.kernels[static_cast<size_t>(index)];
-  if (sources != kernel.inputs.size()) refuse(at, fmt::format("kernel {} takes {} values, not {}", kernel.name, kernel.inputs.size(), sources), kernel::print(kernel));
+  if (sources != kernel.inputs.size())
+    refuse(at, fmt::format("kernel {} takes {} values, not {}", kernel.name, kernel.inputs.size(), sources),
+           kernel::print(kernel));
   if (step.kernel.scalars.size() != kernel.scalars.size())
-    refuse(at, fmt::format("kernel {} takes {} scalars, not {}", kernel.name, kernel.scalars.size(), step.kernel.scalars.size()), kernel::print(kernel));
+    refuse(at,
+           fmt::format("kernel {} takes {} scalars, not {}", kernel.name, kernel.scalars.size(),
+                       step.kernel.scalars.size()),
+           kernel::print(kernel));
   if (kernel.outputs.size() > step.targets.size())
-    refuse(at, fmt::format("kernel {} gives {} values to {} targets", kernel.name, kernel.outputs.size(), step.targets.size()), "outputs go to the targets in order");
+    refuse(
+        at,
+        fmt::format("kernel {} gives {} values to {} targets", kernel.name, kernel.outputs.size(), step.targets.size()),
+        "outputs go to the targets in order");
 }
 
 bool Reader::names_reduction(Piece text, kernel::Reduction& reduction, Id& param) const {
@@ -169,7 +187,8 @@ KernelCall Reader::kernel_call(Piece text) {
   if (!is_identifier(name)) refuse(text, fmt::format("`{}` is not a kernel", text), "KERNEL or KERNEL(scalars)");
   call.name = Id(name);
   if (open == Piece::npos) return call;
-  if (scan::closing(text, open) != text.size() - 1) refuse(text, "the kernel's scalars are not closed", "KERNEL(scalars)");
+  if (scan::closing(text, open) != text.size() - 1)
+    refuse(text, "the kernel's scalars are not closed", "KERNEL(scalars)");
   call.scalars = scalar_names(text.substr(open + 1, text.size() - open - 2));
   return call;
 }
@@ -177,7 +196,9 @@ KernelCall Reader::kernel_call(Piece text) {
 std::vector<Id> Reader::scalar_names(Piece list) const {
   std::vector<Id> names;
   for (const Piece name : scan::split_pieces(list, ",")) {
-    if (!is_identifier(name)) refuse(name.empty() ? list : name, fmt::format("`{}` is not a scalar of the launch", name), "names only; expressions belong to the kernel's body");
+    if (!is_identifier(name))
+      refuse(name.empty() ? list : name, fmt::format("`{}` is not a scalar of the launch", name),
+             "names only; expressions belong to the kernel's body");
     names.emplace_back(name);
   }
   return names;
@@ -187,7 +208,8 @@ std::vector<Id> Reader::scalar_names(Piece list) const {
 
 std::vector<Operand> Reader::operands(Piece list, bool target) {
   std::vector<Operand> result;
-  for (const Piece piece : scan::split_pieces(list, ",")) result.push_back(operand(required(piece, list, "an operand"), target));
+  for (const Piece piece : scan::split_pieces(list, ","))
+    result.push_back(operand(required(piece, list, "an operand"), target));
   return result;
 }
 
@@ -200,14 +222,21 @@ Operand Reader::operand(Piece text, bool target) {
   size_t name = 0;
   while (name < bare.size() && scan::in_word(bare[name])) ++name;
   const char sign = name < bare.size() ? bare[name] : '\0';
-  if (sign == '<' || sign == '>') result = link_operand(bare, name);
-  else if (name > 0 && (sign == '[' || sign == '@')) result = slice_operand(bare);
-  else if (parse_number(bare, value)) result.kind = Operand::Kind::constant, result.value = value;
-  else refuse(text, fmt::format("`{}` is not an operand", text), "x[p], x@q[p], <q, >q, fam<q, fam>q, +q[p] or a number");
+  if (sign == '<' || sign == '>')
+    result = link_operand(bare, name);
+  else if (name > 0 && (sign == '[' || sign == '@'))
+    result = slice_operand(bare);
+  else if (parse_number(bare, value))
+    result.kind = Operand::Kind::constant, result.value = value;
+  else
+    refuse(text, fmt::format("`{}` is not an operand", text), "x[p], x@q[p], <q, >q, fam<q, fam>q, +q[p] or a number");
   if (target ? result.kind == Operand::Kind::recv : result.kind == Operand::Kind::send)
-    refuse(text, target ? "a target cannot be received from" : "a source cannot be sent to", "< receives and is a source, > sends and is a target");
-  if (target && result.kind == Operand::Kind::constant) refuse(text, "a constant cannot be written", "targets are buffers and links");
-  if (accumulate && (!target || result.kind != Operand::Kind::slice)) refuse(text, "only a buffer that is a target accumulates", "SOURCES -> KERNEL -> +q[p]");
+    refuse(text, target ? "a target cannot be received from" : "a source cannot be sent to",
+           "< receives and is a source, > sends and is a target");
+  if (target && result.kind == Operand::Kind::constant)
+    refuse(text, "a constant cannot be written", "targets are buffers and links");
+  if (accumulate && (!target || result.kind != Operand::Kind::slice))
+    refuse(text, "only a buffer that is a target accumulates", "SOURCES -> KERNEL -> +q[p]");
   result.accumulate = accumulate;
   return result;
 }
@@ -218,7 +247,8 @@ Operand Reader::link_operand(Piece text, size_t sign) {
   const Piece name = text.substr(0, sign);
   const Id family = name.empty() ? lane_ : Id(name);
   if (find_family(plan_, family) < 0)
-    refuse(name.empty() ? text : name, fmt::format("no link {}", family), fmt::format("declare it: link {} simple slots 4", family));
+    refuse(name.empty() ? text : name, fmt::format("no link {}", family),
+           fmt::format("declare it: link {} simple slots 4", family));
   if (family != lane_) result.name = family;
   result.peers = peers(required(trim(text.substr(sign + 1)), text, "the peer"));
   return result;
@@ -229,7 +259,8 @@ Operand Reader::slice_operand(Piece text) {
   const size_t open = scan::find_top(text, "["), at = scan::find_top(text.substr(0, open), "@");
   const Piece name = text.substr(0, std::min(at, open));
   result.name = declared(name, find_buffer(plan_, Id(name)), "buffer");
-  if (open == Piece::npos || scan::closing(text, open) != text.size() - 1) refuse(text, "the parts are missing", "x[p] or x@q[p]");
+  if (open == Piece::npos || scan::closing(text, open) != text.size() - 1)
+    refuse(text, "the parts are missing", "x[p] or x@q[p]");
   if (at != Piece::npos) result.peers = peers(required(trim(text.substr(at + 1, open - at - 1)), text, "the peer"));
   result.parts = parts(required(trim(text.substr(open + 1, text.size() - open - 2)), text, "the part"));
   return result;
@@ -268,7 +299,8 @@ Parts Reader::parts(Piece text) {
 
 std::vector<Await> Reader::awaits(Piece list) {
   std::vector<Await> result;
-  for (const Piece piece : scan::split_pieces(list, ",")) result.push_back(await(required(piece, list, "what is awaited")));
+  for (const Piece piece : scan::split_pieces(list, ","))
+    result.push_back(await(required(piece, list, "what is awaited")));
   if (result.empty()) refuse(line_->text, "`after` what?", "after [LANE.]LABEL[(indices)][@PEERS] [lag K]");
   return result;
 }
@@ -286,13 +318,16 @@ Await Reader::await(Piece text) {
     if (scan::closing(rest, open) != rest.size() - 1) refuse(rest, "the indices are not closed", "LABEL(i, j)");
     result.has_index = true;
     const Piece list = rest.substr(open + 1, rest.size() - open - 2);
-    for (const Piece index : scan::split_pieces(list, ",")) result.index.push_back(expression(required(index, list, "an index")));
+    for (const Piece index : scan::split_pieces(list, ","))
+      result.index.push_back(expression(required(index, list, "an index")));
     rest = rest.substr(0, open);
   }
   const size_t dot = scan::find_top(rest, ".");
   if (dot != Piece::npos) await_lane(result, trim(rest.substr(0, dot)));
   const Piece label = dot == Piece::npos ? rest : trim(rest.substr(dot + 1));
-  if (!scan::is_name(label)) refuse(label.empty() ? text : label, fmt::format("`{}` is not a label", label), "after [LANE.]LABEL[(indices)][@PEERS] [lag K]");
+  if (!scan::is_name(label))
+    refuse(label.empty() ? text : label, fmt::format("`{}` is not a label", label),
+           "after [LANE.]LABEL[(indices)][@PEERS] [lag K]");
   result.label = Id(label);
   return result;
 }
@@ -300,9 +335,11 @@ Await Reader::await(Piece text) {
 void Reader::await_lane(Await& await, Piece text) {
   const size_t brace = text.find('{');
   const Piece name = trim(text.substr(0, brace));
-  if (find_lane(plan_, Id(name)) < 0) refuse(name.empty() ? text : name, fmt::format("no lane {}", name), "name a lane of this plan");
+  if (find_lane(plan_, Id(name)) < 0)
+    refuse(name.empty() ? text : name, fmt::format("no lane {}", name), "name a lane of this plan");
   if (brace != Piece::npos) {
-    if (scan::closing(text, brace) != text.size() - 1) refuse(text, "the channel is not closed", "LANE{0}.LABEL or LANE{*}.LABEL");
+    if (scan::closing(text, brace) != text.size() - 1)
+      refuse(text, "the channel is not closed", "LANE{0}.LABEL or LANE{*}.LABEL");
     const Piece channel = required(trim(text.substr(brace + 1, text.size() - brace - 2)), text, "the channel");
     await.all_channels = channel == "*";
     if (!await.all_channels) await.channel = expression(channel);
@@ -314,7 +351,9 @@ void Reader::await_lane(Await& await, Piece text) {
 
 void Reader::post(Piece rest) {
   const size_t equals = scan::find_top(rest, "=");
-  if (equals == Piece::npos) refuse(trim(rest).empty() ? Piece(line_->text) : trim(rest), "a post without a value", "post y[p] = sum(i in 0..n: x@i[p])");
+  if (equals == Piece::npos)
+    refuse(trim(rest).empty() ? Piece(line_->text) : trim(rest), "a post without a value",
+           "post y[p] = sum(i in 0..n: x@i[p])");
   Post post;
   const Piece targets = required(trim(rest.substr(0, equals)), rest, "what the post is about");
   const size_t open = targets.find('['), close = open == Piece::npos ? open : scan::closing(targets, open);
@@ -328,7 +367,8 @@ void Reader::post(Piece rest) {
   post.value = term(required(trim(rest.substr(equals + 1)), rest, "the value"));
   variables_.clear();
   for (const Operand& target : post.targets)
-    if (target.kind != Operand::Kind::slice || target.peers || target.accumulate) refuse(targets, "a post is about buffers of this rank", "post y[p] = ...");
+    if (target.kind != Operand::Kind::slice || target.peers || target.accumulate)
+      refuse(targets, "a post is about buffers of this rank", "post y[p] = ...");
   plan_.posts.push_back(std::move(post));
 }
 
@@ -352,14 +392,16 @@ PostTerm Reader::reduce_term(Piece text, size_t open) {
   PostTerm result;
   result.kind = PostTerm::Kind::reduce;
   names_reduction(text.substr(0, open), result.reduction, result.reduction_param);
-  if (scan::closing(text, open) != text.size() - 1) refuse(text, "the reduction is not closed", "sum(i in 0..n: x@i[p])");
+  if (scan::closing(text, open) != text.size() - 1)
+    refuse(text, "the reduction is not closed", "sum(i in 0..n: x@i[p])");
   const Piece inside = text.substr(open + 1, text.size() - open - 2);
   const size_t colon = scan::find_top(inside, ":");
   if (colon == Piece::npos) refuse(inside, "a reduction without its range", "sum(i in 0..n: x@i[p])");
   Piece range = inside.substr(0, colon);
   const Piece var = scan::take_word(range);
   std::set<Id> others(numbers_);
-  if (std::count(variables_.begin(), variables_.end(), var)) refuse(var, fmt::format("{} is already a variable around this place", var), "rename it");
+  if (std::count(variables_.begin(), variables_.end(), var))
+    refuse(var, fmt::format("{} is already a variable around this place", var), "rename it");
   result.var = declare(var, others, "variable");
   expect_word(range, "in", var);
   const std::vector<Piece> bounds = scan::split_pieces(range, "..");
@@ -385,11 +427,17 @@ PostTerm Reader::call_term(Piece text, size_t open) {
   }
   if (close != text.size() - 1) refuse(text, "the call is not closed", "KERNEL(scalars)(terms)");
   const int index = find_kernel(plan_, result.call.name);
-  if (index < 0) refuse(text.substr(0, result.call.name.size()), fmt::format("no kernel or reduction {}", result.call.name), "declare the kernel");
-  for (const Piece piece : scan::split_pieces(text.substr(open + 1, close - open - 1), ",")) result.args.push_back(term(required(piece, text, "a term")));
+  if (index < 0)
+    refuse(text.substr(0, result.call.name.size()), fmt::format("no kernel or reduction {}", result.call.name),
+           "declare the kernel");
+  for (const Piece piece : scan::split_pieces(text.substr(open + 1, close - open - 1), ","))
+    result.args.push_back(term(required(piece, text, "a term")));
   const kernel::Kernel& kernel = plan_.kernels[static_cast<size_t>(index)];
   if (kernel.inputs.size() != result.args.size() || kernel.scalars.size() != result.call.scalars.size())
-    refuse(text, fmt::format("kernel {} takes {} scalars and {} values, not {} and {}", kernel.name, kernel.scalars.size(), kernel.inputs.size(), result.call.scalars.size(), result.args.size()), kernel::print(kernel));
+    refuse(text,
+           fmt::format("kernel {} takes {} scalars and {} values, not {} and {}", kernel.name, kernel.scalars.size(),
+                       kernel.inputs.size(), result.call.scalars.size(), result.args.size()),
+           kernel::print(kernel));
   return result;
 }
 

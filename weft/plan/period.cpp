@@ -15,7 +15,7 @@ namespace {
 struct Change {
   bool known = false;
   int64_t d = 0, m = 0;
-  std::optional<int64_t> constant;      // the value itself, where it is the same for all r, c and variables
+  std::optional<int64_t> constant;  // the value itself, where it is the same for all r, c and variables
   bool none_at() const { return known && d == 0 && m == 0; }
 };
 
@@ -28,7 +28,8 @@ Change by(int64_t d, int64_t m) { return {true, modulo(d, std::abs(m)), std::abs
 
 class Shift {
  public:
-  Shift(const Instance& instance, int64_t g) : plan_(instance.plan()), impl_(instance.impl()), n_(instance.ranks()), g_(g) {
+  Shift(const Instance& instance, int64_t g)
+      : plan_(instance.plan()), impl_(instance.impl()), n_(instance.ranks()), g_(g) {
     for (const Let& let : plan_.lets) names_[let.name] = change(let.value);
   }
 
@@ -70,12 +71,14 @@ class Shift {
 
   Change fold(const expr::Node& e, const std::vector<Change>& args) const {
     expr::Node node = e;
-    for (size_t i = 0; i < args.size(); ++i) node.args[i] = *args[i].constant == expr::none ? expr::name("none") : expr::integer(*args[i].constant);
+    for (size_t i = 0; i < args.size(); ++i)
+      node.args[i] = *args[i].constant == expr::none ? expr::name("none") : expr::integer(*args[i].constant);
     try {
-      const expr::IntCode code(std::make_shared<const expr::Node>(node), [](const std::string&) { return -1; }, impl_.tables);
+      const expr::IntCode code(
+          std::make_shared<const expr::Node>(node), [](const std::string&) { return -1; }, impl_.tables);
       return same(code.run(nullptr));
     } catch (const Error&) {
-      return unknown();                 // such as a division by zero in a branch that is not taken
+      return unknown();  // such as a division by zero in a branch that is not taken
     }
   }
 
@@ -104,11 +107,18 @@ class Shift {
     switch (e.op) {
       case expr::Op::add: return by(a.d + b.d, m);
       case expr::Op::sub: return by(a.d - b.d, m);
-      case expr::Op::mul: return b.constant ? by(a.d * *b.constant, a.m * *b.constant) : a.constant ? by(b.d * *a.constant, b.m * *a.constant) : unknown();
+      case expr::Op::mul:
+        return b.constant   ? by(a.d * *b.constant, a.m * *b.constant)
+               : a.constant ? by(b.d * *a.constant, b.m * *a.constant)
+                            : unknown();
       case expr::Op::mod: return remainder(a, b);
       case expr::Op::div: return quotient(a, b);
-      case expr::Op::lt: case expr::Op::gt: case expr::Op::le: case expr::Op::ge: case expr::Op::eq: case expr::Op::ne:
-        return m == 0 && a.d == b.d ? unchanged() : unknown();
+      case expr::Op::lt:
+      case expr::Op::gt:
+      case expr::Op::le:
+      case expr::Op::ge:
+      case expr::Op::eq:
+      case expr::Op::ne: return m == 0 && a.d == b.d ? unchanged() : unknown();
       default: return unknown();
     }
   }
@@ -127,7 +137,7 @@ class Shift {
   // ---- text
   bool still(const Expr& e) const { return !e || change(e).none_at(); }
 
-  bool follows(const Expr& e) const {   // a rank that moves along
+  bool follows(const Expr& e) const {  // a rank that moves along
     const Change c = change(e);
     if (c.constant == expr::none) return true;
     return c.known && c.m % n_ == 0 && (c.d - g_) % n_ == 0;
@@ -135,7 +145,8 @@ class Shift {
 
   bool everybody(const Peers& p) const {
     const Change first = change(p.first), last = change(p.last);
-    return p.last && first.constant && last.constant && *first.constant != expr::none && *last.constant != expr::none && (*last.constant - *first.constant) % n_ == 0;
+    return p.last && first.constant && last.constant && *first.constant != expr::none && *last.constant != expr::none &&
+           (*last.constant - *first.constant) % n_ == 0;
   }
 
   bool peers(const std::optional<Peers>& p) const {
@@ -155,7 +166,8 @@ class Shift {
   bool operands(const std::vector<Operand>& list) const {
     std::map<std::pair<Operand::Kind, Id>, int> balance;
     for (const Operand& o : list) {
-      if (!change(o.parts.first).known || !still(o.parts.count) || !still(o.parts.by) || !still(o.parts.run)) return false;
+      if (!change(o.parts.first).known || !still(o.parts.count) || !still(o.parts.by) || !still(o.parts.run))
+        return false;
       if (!peers(o.peers)) {
         const int where = side(o.peers);
         if (where == 0) return false;
@@ -179,7 +191,9 @@ class Shift {
   bool body(const Body& items) {
     for (const Item& item : items) {
       if (const auto* s = std::get_if<Step>(&item); s && !step(*s)) return false;
-      if (const auto* w = std::get_if<When>(&item); w && !(still(w->cond) && (change(w->cond).constant == 0 || body(w->body)))) return false;
+      if (const auto* w = std::get_if<When>(&item);
+          w && !(still(w->cond) && (change(w->cond).constant == 0 || body(w->body))))
+        return false;
       if (const auto* l = std::get_if<Loop>(&item); l && !body(l->body)) return false;
       if (const auto* f = std::get_if<For>(&item); f && !for_item(*f)) return false;
     }
@@ -189,20 +203,22 @@ class Shift {
   bool for_item(const For& f) {
     if (!still(f.lo) || !still(f.hi)) return false;
     const Change lo = change(f.lo), hi = change(f.hi);
-    if (lo.constant && hi.constant && *lo.constant >= *hi.constant) return true;     // never runs
+    if (lo.constant && hi.constant && *lo.constant >= *hi.constant) return true;  // never runs
     const auto outer = names_.find(f.var);
     const std::optional<Change> kept = outer == names_.end() ? std::nullopt : std::optional(outer->second);
     names_[f.var] = unchanged();
     const bool good = body(f.body);
-    if (kept) names_[f.var] = *kept;
-    else names_.erase(f.var);
+    if (kept)
+      names_[f.var] = *kept;
+    else
+      names_.erase(f.var);
     return good;
   }
 
   const Plan& plan_;
   const Instance::Impl& impl_;
   const int64_t n_, g_;
-  std::map<std::string, Change> names_; // lets and variables
+  std::map<std::string, Change> names_;  // lets and variables
 };
 
 }  // namespace

@@ -21,7 +21,9 @@ int find_kernel(const Plan& plan, const Id& name) { return find(plan.kernels, na
 const Space& space_of(const Plan& plan, const Id& buffer) {
   const int b = find_buffer(plan, buffer);
   const int s = b < 0 ? -1 : find_space(plan, plan.buffers[static_cast<size_t>(b)].space);
-  if (s < 0) throw Error(ErrorKind::plan, fmt::format("no buffer {} with a space of this plan", buffer), "declare the space and the buffer", "V1");
+  if (s < 0)
+    throw Error(ErrorKind::plan, fmt::format("no buffer {} with a space of this plan", buffer),
+                "declare the space and the buffer", "V1");
   return plan.spaces[static_cast<size_t>(s)];
 }
 

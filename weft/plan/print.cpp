@@ -15,11 +15,14 @@ std::string text(const Expr& e) { return e ? expr::print(e, expr::Syntax::plan) 
 
 // Whole numbers without a point: `0 -> q[c]`.
 std::string text(double value) {
-  if (std::isfinite(value) && value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{}", static_cast<int64_t>(value));
+  if (std::isfinite(value) && value == std::floor(value) && std::abs(value) < 1e15)
+    return fmt::format("{}", static_cast<int64_t>(value));
   return shortest(value);
 }
 
-std::string text(const Peers& peers) { return peers.last ? fmt::format("{}..{}", text(peers.first), text(peers.last)) : text(peers.first); }
+std::string text(const Peers& peers) {
+  return peers.last ? fmt::format("{}..{}", text(peers.first), text(peers.last)) : text(peers.first);
+}
 
 std::string text(const std::optional<Peers>& peers) { return peers ? text(*peers) : "?"; }
 
@@ -33,7 +36,9 @@ std::string text(const Parts& parts) {
 }
 
 std::string text(const std::vector<Id>& names) { return join(names, ", "); }
-std::string call(const KernelCall& kernel) { return kernel.scalars.empty() ? kernel.name : fmt::format("{}({})", kernel.name, text(kernel.scalars)); }
+std::string call(const KernelCall& kernel) {
+  return kernel.scalars.empty() ? kernel.name : fmt::format("{}({})", kernel.name, text(kernel.scalars));
+}
 
 std::string_view word(Order order) { return order == Order::rank ? "rank" : order == Order::fixed ? "fixed" : "any"; }
 
@@ -69,7 +74,9 @@ std::string_view word(Buffer::Role role) {
   return "";
 }
 
-std::string_view word(Protocol protocol) { return protocol == Protocol::simple ? "simple" : protocol == Protocol::ll ? "ll" : "ll128"; }
+std::string_view word(Protocol protocol) {
+  return protocol == Protocol::simple ? "simple" : protocol == Protocol::ll ? "ll" : "ll128";
+}
 
 class Printer {
  public:
@@ -78,7 +85,8 @@ class Printer {
     for (const Space& s : plan.spaces) space(s);
     for (const Buffer& b : plan.buffers) buffer(b);
     for (const Family& f : plan.families)
-      line(fmt::format("link {} {} slots {}{}", f.name, word(f.protocol), f.slots, f.wire.empty() ? "" : fmt::format(" wire {}", f.wire)));
+      line(fmt::format("link {} {} slots {}{}", f.name, word(f.protocol), f.slots,
+                       f.wire.empty() ? "" : fmt::format(" wire {}", f.wire)));
     for (const Post& p : plan.posts) line(fmt::format("post {} = {}", operands(p.targets), term(p.value)));
     for (const kernel::Kernel& k : plan.kernels) line(kernel::print(k));
     for (const Lane& lane : plan.lanes) {
@@ -109,7 +117,8 @@ class Printer {
       case Operand::Kind::send: return fmt::format("{}>{}", family, text(o.peers));
       case Operand::Kind::slice: break;
     }
-    return fmt::format("{}{}{}[{}]", o.accumulate ? "+" : "", o.name, o.peers ? fmt::format("@{}", text(*o.peers)) : "", text(o.parts));
+    return fmt::format("{}{}{}[{}]", o.accumulate ? "+" : "", o.name, o.peers ? fmt::format("@{}", text(*o.peers)) : "",
+                       text(o.parts));
   }
 
  private:
@@ -159,13 +168,16 @@ class Printer {
     line(out);
   }
 
-  static std::string reduction_name(kernel::Reduction reduction, const Id& param) { return param.empty() ? std::string(kernel::name(reduction)) : param; }
+  static std::string reduction_name(kernel::Reduction reduction, const Id& param) {
+    return param.empty() ? std::string(kernel::name(reduction)) : param;
+  }
 
   std::string term(const PostTerm& t) const {
     if (t.kind == PostTerm::Kind::constant) return text(t.value);
     if (t.kind == PostTerm::Kind::cell) return operand(t.cell);
     if (t.kind == PostTerm::Kind::reduce)
-      return fmt::format("{}({} in {}..{}: {})", reduction_name(t.reduction, t.reduction_param), t.var, text(t.lo), text(t.hi), term(t.args[0]));
+      return fmt::format("{}({} in {}..{}: {})", reduction_name(t.reduction, t.reduction_param), t.var, text(t.lo),
+                         text(t.hi), term(t.args[0]));
     std::string args;
     for (const PostTerm& a : t.args) args += (args.empty() ? "" : ", ") + term(a);
     return fmt::format("{}({})", call(t.call), args);
@@ -179,15 +191,18 @@ class Printer {
 
   std::string sources(const Step& s) const {
     if (s.reduced.empty()) return operands(s.others);
-    const std::string reduced = fmt::format("{}({})", reduction_name(s.reduction, s.reduction_param), operands(s.reduced));
+    const std::string reduced =
+        fmt::format("{}({})", reduction_name(s.reduction, s.reduction_param), operands(s.reduced));
     return s.others.empty() ? reduced : reduced + ", " + operands(s.others);
   }
 
   std::string await(const Await& a) const {
     const bool channel = a.all_channels || a.channel;
     std::string out;
-    if (channel) out = fmt::format("{}{{{}}}.", a.lane.empty() ? lane_ : a.lane, a.all_channels ? "*" : text(a.channel));
-    else if (!a.lane.empty() && a.lane != lane_) out = a.lane + ".";
+    if (channel)
+      out = fmt::format("{}{{{}}}.", a.lane.empty() ? lane_ : a.lane, a.all_channels ? "*" : text(a.channel));
+    else if (!a.lane.empty() && a.lane != lane_)
+      out = a.lane + ".";
     out += a.label;
     std::string index;
     for (const Expr& e : a.index) index += (index.empty() ? "" : ", ") + text(e);
@@ -210,7 +225,8 @@ class Printer {
         inner = &w->body;
       }
       if (const auto* l = std::get_if<Loop>(&item)) {
-        line(fmt::format("{}loop {}{}:", pad, join(l->spaces, " "), l->slices > 1 ? fmt::format(" slices {}", l->slices) : ""));
+        line(fmt::format("{}loop {}{}:", pad, join(l->spaces, " "),
+                         l->slices > 1 ? fmt::format(" slices {}", l->slices) : ""));
         inner = &l->body;
       }
       if (inner) body(*inner, indent + 2);

@@ -8,15 +8,24 @@
 namespace weft::plan {
 namespace {
 
-struct Function { std::string_view name; size_t least, most; };
+struct Function {
+  std::string_view name;
+  size_t least, most;
+};
 constexpr std::array<Function, 6> functions = {{
-    {"sel", 3, 3}, {"min", 1, 99}, {"max", 1, 99}, {"abs", 1, 1}, {"log2c", 1, 1}, {"p2floor", 1, 1},
+    {"sel", 3, 3},
+    {"min", 1, 99},
+    {"max", 1, 99},
+    {"abs", 1, 1},
+    {"log2c", 1, 1},
+    {"p2floor", 1, 1},
 }};
 
 bool taken(std::string_view name) {
   static constexpr std::array<std::string_view, 9> words = {"r", "n", "c", "none", "and", "or", "not", "inf", "nan"};
   const auto is = [&](const Function& f) { return f.name == name; };
-  return std::find(words.begin(), words.end(), name) != words.end() || std::any_of(functions.begin(), functions.end(), is);
+  return std::find(words.begin(), words.end(), name) != words.end() ||
+         std::any_of(functions.begin(), functions.end(), is);
 }
 
 }  // namespace
@@ -55,7 +64,8 @@ void Reader::expect_word(Piece& rest, Piece word, Piece near) const {
 
 int64_t Reader::literal(Piece text, int64_t least, std::string_view what) const {
   const std::optional<int64_t> value = parse_integer(text);
-  if (!value || *value < least) refuse(text, fmt::format("`{}` is not {}", text, what), fmt::format("an integer of at least {}", least));
+  if (!value || *value < least)
+    refuse(text, fmt::format("`{}` is not {}", text, what), fmt::format("an integer of at least {}", least));
   return *value;
 }
 
@@ -99,10 +109,12 @@ void Reader::check_names(const Expr& e, Piece text, Scope scope) const {
       refuse_name(text, node.name, fmt::format("no table {}", node.name), "declare it above: table NAME[n] = 0 1 ...");
     if (node.op != expr::Op::name || known_number(node.name, scope)) return;
     const Param* p = find_param(node.name);
-    const std::string why = p ? fmt::format("{} is {}, not an integer", node.name, p->value)
-                            : fmt::format("no number {}{}", node.name, scope == Scope::instance ? " that is the same on all ranks" : "");
+    const std::string why =
+        p ? fmt::format("{} is {}, not an integer", node.name, p->value)
+          : fmt::format("no number {}{}", node.name, scope == Scope::instance ? " that is the same on all ranks" : "");
     refuse_name(text, node.name, why,
-                scope == Scope::instance ? "here only n and parameters can be named" : "declare it above with let, param or for; r, n, c are known");
+                scope == Scope::instance ? "here only n and parameters can be named"
+                                         : "declare it above with let, param or for; r, n, c are known");
   });
 }
 
@@ -116,14 +128,18 @@ void Reader::check_call(const expr::Node& node, Piece text) const {
 }
 
 Id Reader::declare(Piece name, std::set<Id>& among, std::string_view what) {
-  if (!scan::is_name(name)) refuse(name, fmt::format("`{}` is not a name", name), "letters, digits and _, no digit first");
-  if (taken(name)) refuse(name, fmt::format("{} cannot name a {}", name, what), "r, n, c, none and the functions have their meaning");
-  if (!among.insert(Id(name)).second) refuse(name, fmt::format("{} {} is declared twice", what, name), "rename one of them");
+  if (!scan::is_name(name))
+    refuse(name, fmt::format("`{}` is not a name", name), "letters, digits and _, no digit first");
+  if (taken(name))
+    refuse(name, fmt::format("{} cannot name a {}", name, what), "r, n, c, none and the functions have their meaning");
+  if (!among.insert(Id(name)).second)
+    refuse(name, fmt::format("{} {} is declared twice", what, name), "rename one of them");
   return Id(name);
 }
 
 Id Reader::declare_number(Piece name) {
-  if (std::count(variables_.begin(), variables_.end(), name)) refuse(name, fmt::format("{} is already a variable around this place", name), "rename it");
+  if (std::count(variables_.begin(), variables_.end(), name))
+    refuse(name, fmt::format("{} is already a variable around this place", name), "rename it");
   return declare(name, numbers_, "number");
 }
 
@@ -135,7 +151,8 @@ Id Reader::declared(Piece name, int index, std::string_view what) const {
 std::string Reader::dtype(Piece text) const {
   const Param* p = find_param(text);
   if (!parse_dtype(p ? Piece(p->value) : text))
-    refuse(text, p ? fmt::format("parameter {} is {}, which is no dtype", text, p->value) : fmt::format("no dtype {}", text),
+    refuse(text,
+           p ? fmt::format("parameter {} is {}, which is no dtype", text, p->value) : fmt::format("no dtype {}", text),
            "f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u64 u32 u16 u8 bool f64x2, or a parameter that names one");
   return std::string(text);
 }

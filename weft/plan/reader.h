@@ -82,17 +82,18 @@ class Reader {
   void expect_word(Piece& rest, Piece word, Piece near) const;
   const Param* find_param(Piece name) const;
   int column(Piece at) const;
-  [[noreturn]] void refuse_name(Piece text, const std::string& name, std::string_view message, std::string_view remedy) const;
+  [[noreturn]] void refuse_name(Piece text, const std::string& name, std::string_view message,
+                                std::string_view remedy) const;
   [[noreturn]] void refuse(Piece at, std::string_view message, std::string_view remedy = "") const;
 
   std::vector<SourceLine> lines_;
-  size_t at_ = 0;                       // the line being read
+  size_t at_ = 0;  // the line being read
   const SourceLine* line_ = nullptr;
   Plan plan_;
-  std::set<Id> numbers_;                // params, tables, lets
+  std::set<Id> numbers_;  // params, tables, lets
   std::set<Id> spaces_, buffers_, families_, kernels_, lanes_, once_;
-  std::vector<Id> variables_;           // of `for` and `post`, around this place
-  std::map<Id, size_t> given_lines_;    // space -> line, for `given by` a buffer that comes later
+  std::vector<Id> variables_;         // of `for` and `post`, around this place
+  std::map<Id, size_t> given_lines_;  // space -> line, for `given by` a buffer that comes later
   Id lane_;
   bool in_loop_ = false;
 };

@@ -21,7 +21,8 @@ bool stands_alone(Piece text, size_t at, size_t width) {
 size_t find_top(Piece text, Piece token, size_t from) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (depth == 0 && i >= from && text.substr(i, token.size()) == token && stands_alone(text, i, token.size())) return i;
+    if (depth == 0 && i >= from && text.substr(i, token.size()) == token && stands_alone(text, i, token.size()))
+      return i;
     depth = std::max(0, depth + nesting(text[i]));
   }
   return Piece::npos;

@@ -12,9 +12,11 @@
 
 namespace weft::plan::scan {
 
-using Piece = std::string_view;         // always a view into SourceLine::text
+using Piece = std::string_view;  // always a view into SourceLine::text
 
-inline bool in_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+inline bool in_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 // A name of a plan: no dots, since `lane.label` needs them.
 inline bool is_name(Piece text) { return is_identifier(text) && text.find('.') == Piece::npos; }

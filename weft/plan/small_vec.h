@@ -54,7 +54,7 @@ class SmallVec {
       data()[size_++] = value;
       return;
     }
-    T copy = value;               // `value` may lie in the memory that grows away
+    T copy = value;  // `value` may lie in the memory that grows away
     extend() = std::move(copy);
   }
   // One more element, with whatever an earlier one left in that place: for callers that set every member.
@@ -84,12 +84,14 @@ class SmallVec {
   template <typename Iterator>
   void assign(Iterator first, Iterator last) {
     const auto count = static_cast<size_t>(last - first);
-    size_ = 0;                    // nothing to carry over when it grows
+    size_ = 0;  // nothing to carry over when it grows
     reserve(count);
     std::copy(first, last, data());
     size_ = static_cast<uint32_t>(count);
   }
-  friend bool operator==(const SmallVec& a, const SmallVec& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+  friend bool operator==(const SmallVec& a, const SmallVec& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
 
  private:
   void take(SmallVec& other) {
@@ -99,7 +101,7 @@ class SmallVec {
       size_ = std::exchange(other.size_, 0);
       return;
     }
-    size_ = 0;                    // at most N elements: no allocation
+    size_ = 0;  // at most N elements: no allocation
     std::move(other.begin(), other.end(), data());
     size_ = std::exchange(other.size_, 0);
   }

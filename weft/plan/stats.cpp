@@ -40,7 +40,8 @@ class Dtypes {
     }
     if (inputs.empty()) return {};
     if (step.kernel.name.empty()) return inputs[0];
-    const kernel::Kernel& kernel = instance_.plan().kernels[static_cast<size_t>(find_kernel(instance_.plan(), step.kernel.name))];
+    const kernel::Kernel& kernel =
+        instance_.plan().kernels[static_cast<size_t>(find_kernel(instance_.plan(), step.kernel.name))];
     const kernel::Typed typed = kernel::type(kernel, inputs);
     return typed.outputs[std::min(target, typed.outputs.size() - 1)];
   }
@@ -67,7 +68,8 @@ class Dtypes {
     for (size_t i = 0; i < step.targets.size(); ++i) {
       const Operand& o = step.targets[i];
       if (o.kind != Operand::Kind::send) continue;
-      std::optional<Dtype>& link = links_[static_cast<size_t>(find_family(instance_.plan(), o.name.empty() ? lane.name : o.name))];
+      std::optional<Dtype>& link =
+          links_[static_cast<size_t>(find_family(instance_.plan(), o.name.empty() ? lane.name : o.name))];
       if (!link) link = value(lane, step, i);
     }
   }
@@ -79,7 +81,11 @@ class Dtypes {
 class Counter {
  public:
   Counter(const Instance& instance, const LaunchArgs& args, const Extents& extents)
-      : instance_(instance), args_(args), extents_(extents), dtypes_(instance), scalars_(launch_scalars(instance.plan())) {
+      : instance_(instance),
+        args_(args),
+        extents_(extents),
+        dtypes_(instance),
+        scalars_(launch_scalars(instance.plan())) {
     for (const Lane& lane : instance.plan().lanes) {
       works_.emplace_back();
       for (const Step* step : text_steps(lane.body)) works_.back().push_back(work(lane, *step));
@@ -94,12 +100,17 @@ class Counter {
   }
 
  private:
-  struct StepWork { double flops = 0; bool tile = false; int64_t cols = 0; };
+  struct StepWork {
+    double flops = 0;
+    bool tile = false;
+    int64_t cols = 0;
+  };
 
   StepWork work(const Lane& lane, const Step& step) const {
     StepWork result;
     if (step.kernel.name.empty()) return result;
-    const kernel::Kernel& kernel = instance_.plan().kernels[static_cast<size_t>(find_kernel(instance_.plan(), step.kernel.name))];
+    const kernel::Kernel& kernel =
+        instance_.plan().kernels[static_cast<size_t>(find_kernel(instance_.plan(), step.kernel.name))];
     result.tile = kernel::kind(kernel) == kernel::Kind::tile;
     if (!result.tile) {
       const std::vector<Dtype> inputs = dtypes_.inputs(lane, step);
@@ -109,7 +120,8 @@ class Counter {
     for (size_t i = 0; i < kernel.scalars.size(); ++i) {
       const auto at = std::find(scalars_.begin(), scalars_.end(), step.kernel.scalars[i]);
       const auto index = static_cast<size_t>(at - scalars_.begin());
-      if (kernel.scalars[i] == "cols" && index < args_.scalars.size()) result.cols = static_cast<int64_t>(args_.scalars[index].as_f64());
+      if (kernel.scalars[i] == "cols" && index < args_.scalars.size())
+        result.cols = static_cast<int64_t>(args_.scalars[index].as_f64());
     }
     return result;
   }
@@ -151,18 +163,21 @@ class Counter {
     walk.rewind_block();
     while (walk.next(step_)) {
       for (const FlatAwait& a : step_.after) stats_.awaits += times * a.peer_count * a.channel_count;
-      for (int slice = 0; slice < block_.head.slices && !step_.operands.empty(); ++slice) count_step(chunk, slice, static_cast<double>(times));
+      for (int slice = 0; slice < block_.head.slices && !step_.operands.empty(); ++slice)
+        count_step(chunk, slice, static_cast<double>(times));
     }
   }
 
   int64_t cells(const FlatOperand& o, int64_t chunk, int slice) const {
     const int space = instance_.buffer_space(o.name);
     const auto& looped = block_.head.spaces;
-    const bool part_of_loop = block_.head.loop && std::find(looped.begin(), looped.end(), static_cast<uint16_t>(space)) != looped.end();
+    const bool part_of_loop =
+        block_.head.loop && std::find(looped.begin(), looped.end(), static_cast<uint16_t>(space)) != looped.end();
     int64_t elements = 0;
     for (int64_t i = 0; i < o.part_count; ++i) {
       const int64_t part = part_at(o, i, instance_.parts(space));
-      elements += part_of_loop ? extents_.slice(space, part, channel_, chunk, slice, block_.head.slices).size() : extents_.part_size(space, part);
+      elements += part_of_loop ? extents_.slice(space, part, channel_, chunk, slice, block_.head.slices).size()
+                               : extents_.part_size(space, part);
     }
     return elements;
   }
@@ -182,7 +197,8 @@ class Counter {
       count_operand(o, elements, i >= sources, times);
     }
     const StepWork& work = works_[static_cast<size_t>(lane_)][step_.source_step];
-    const double mine = work.tile ? 2.0 * static_cast<double>(first_source) * static_cast<double>(work.cols) : work.flops * static_cast<double>(count);
+    const double mine = work.tile ? 2.0 * static_cast<double>(first_source) * static_cast<double>(work.cols)
+                                  : work.flops * static_cast<double>(count);
     stats_.flops += times * (mine + static_cast<double>(std::max<int64_t>(0, summands - 1) * count));
   }
 
@@ -206,10 +222,10 @@ class Counter {
   const Extents& extents_;
   const Dtypes dtypes_;
   const std::vector<Id> scalars_;
-  std::vector<std::vector<StepWork>> works_;                 // per lane, per step of its text
+  std::vector<std::vector<StepWork>> works_;  // per lane, per step of its text
   RankStats stats_;
   int rank_ = 0, lane_ = 0, channel_ = 0;
-  AssembledBlock block_;                                     // only its head
+  AssembledBlock block_;  // only its head
   FlatStep step_;
 };
 
@@ -217,7 +233,8 @@ class Counter {
 
 Dtype message_dtype(const Instance& instance, int family) { return Dtypes(instance).link(family); }
 
-std::vector<RankStats> stats(const Instance& instance, const LaunchArgs& args, const std::vector<int64_t>& chunk_elements) {
+std::vector<RankStats> stats(const Instance& instance, const LaunchArgs& args,
+                             const std::vector<int64_t>& chunk_elements) {
   const Extents extents(instance, args.spaces, chunk_elements);
   Counter counter(instance, args, extents);
   std::vector<RankStats> ranks;

@@ -16,9 +16,10 @@ struct RankStats {
   // Longest chain of dependent messages and cross-rank awaits in one launch that ends on this rank. 0 for more than 128
   // ranks (the simulator says it).
   int64_t critical_hops = 0;
-  int64_t passes = 0;                   // loops over the large spaces: passes over memory
+  int64_t passes = 0;  // loops over the large spaces: passes over memory
 };
-std::vector<RankStats> stats(const Instance& instance, const LaunchArgs& args, const std::vector<int64_t>& chunk_elements);
+std::vector<RankStats> stats(const Instance& instance, const LaunchArgs& args,
+                             const std::vector<int64_t>& chunk_elements);
 
 // What a link's messages consist of: its wire type, else the dtype of the values sent on it.
 Dtype message_dtype(const Instance& instance, int family);

@@ -37,8 +37,7 @@ bool admits(const Plan& plan, int ranks, const std::map<Id, std::string>& params
       const expr::IntCode code(expr::substitute(requirement, values), [](const std::string&) { return -1; }, {});
       if (code.run(nullptr) == 0) return false;
     }
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
   return true;
 }
 
@@ -130,9 +129,7 @@ bool adds_cover(const Plan& plan, int ranks, const std::map<Id, std::string>& pa
     Ran here = ran;
     cover(assemble(instance), here);
     return here.size() > ran.size();
-  } catch (const Error&) {
-    return false;
-  }
+  } catch (const Error&) { return false; }
 }
 
 // V15: verifies further ranks and parameters at which steps run that have not run so far; what is left is a finding.

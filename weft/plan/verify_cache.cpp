@@ -40,9 +40,7 @@ std::optional<Verdict> read_verdict(const std::string& key) {
   try {
     if (!std::filesystem::exists(path_of(key))) return std::nullopt;
     text = read_file(path_of(key));
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+  } catch (const std::exception&) { return std::nullopt; }
   const size_t check = text.rfind("check ");
   if (check == std::string::npos || text.substr(check) != "check " + hash_hex(text.substr(0, check) + key) + "\n")
     return std::nullopt;
@@ -62,9 +60,7 @@ void write_verdict(const std::string& key, const Verdict& verdict) {
   try {
     std::filesystem::create_directories(path_of(key).parent_path());
     write_file(path_of(key), body + "check " + hash_hex(body + key) + "\n");
-  } catch (const std::exception& error) {
-    WEFT_LOG(info, "plan", "verdict not kept: {}", error.what());
-  }
+  } catch (const std::exception& error) { WEFT_LOG(info, "plan", "verdict not kept: {}", error.what()); }
 }
 
 }  // namespace weft::plan

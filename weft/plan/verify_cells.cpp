@@ -69,14 +69,10 @@ void Spaces::join(int a, int b) {
 uint64_t Spaces::size_key(int space, const Coord& coord) const {
   const SpaceShape& shape = (*this)[space];
   switch (shape.kind) {
-    case Space::Kind::even:
-      return uint64_t{1} << kind_shift | static_cast<uint64_t>(space) << 40 | pack(coord);
-    case Space::Kind::given:
-      return uint64_t{2} << kind_shift | pack(without_part(coord));
-    case Space::Kind::equal:
-      return uint64_t{3} << kind_shift | (shape.key & 0xffff) << 40 | pack(without_part(coord));
-    case Space::Kind::fixed:
-      break;
+    case Space::Kind::even: return uint64_t{1} << kind_shift | static_cast<uint64_t>(space) << 40 | pack(coord);
+    case Space::Kind::given: return uint64_t{2} << kind_shift | pack(without_part(coord));
+    case Space::Kind::equal: return uint64_t{3} << kind_shift | (shape.key & 0xffff) << 40 | pack(without_part(coord));
+    case Space::Kind::fixed: break;
   }
   return shape.cut ? uint64_t{4} << kind_shift | static_cast<uint64_t>(space) << 40 | pack(without_part(coord))
                    : uint64_t{5} << kind_shift | shape.key;

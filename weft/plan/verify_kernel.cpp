@@ -9,50 +9,28 @@ namespace {
 const char* symbol(expr::Op op) {
   using expr::Op;
   switch (op) {
-    case Op::neg:
-      return "neg";
-    case Op::not_:
-      return "not";
-    case Op::add:
-      return "+";
-    case Op::sub:
-      return "-";
-    case Op::mul:
-      return "*";
-    case Op::div:
-      return "/";
-    case Op::mod:
-      return "%";
-    case Op::pow:
-      return "^";
-    case Op::bit_and:
-      return "&";
-    case Op::bit_or:
-      return "|";
-    case Op::bit_xor:
-      return "xor";
-    case Op::shl:
-      return "<<";
-    case Op::shr:
-      return ">>";
-    case Op::lt:
-      return "<";
-    case Op::gt:
-      return ">";
-    case Op::le:
-      return "<=";
-    case Op::ge:
-      return ">=";
-    case Op::eq:
-      return "==";
-    case Op::ne:
-      return "!=";
-    case Op::and_:
-      return "and";
-    case Op::or_:
-      return "or";
-    default:
-      return "?";
+    case Op::neg: return "neg";
+    case Op::not_: return "not";
+    case Op::add: return "+";
+    case Op::sub: return "-";
+    case Op::mul: return "*";
+    case Op::div: return "/";
+    case Op::mod: return "%";
+    case Op::pow: return "^";
+    case Op::bit_and: return "&";
+    case Op::bit_or: return "|";
+    case Op::bit_xor: return "xor";
+    case Op::shl: return "<<";
+    case Op::shr: return ">>";
+    case Op::lt: return "<";
+    case Op::gt: return ">";
+    case Op::le: return "<=";
+    case Op::ge: return ">=";
+    case Op::eq: return "==";
+    case Op::ne: return "!=";
+    case Op::and_: return "and";
+    case Op::or_: return "or";
+    default: return "?";
   }
 }
 
@@ -86,16 +64,13 @@ const KernelTerms::Compiled& KernelTerms::compile(int index, std::span<const Dty
 
 Term KernelTerms::expand(const expr::Node& node, const Names& names, Term position) {
   switch (node.op) {
-    case expr::Op::integer:
-      return terms_->constant(static_cast<double>(node.integer));
-    case expr::Op::number:
-      return terms_->constant(node.number);
+    case expr::Op::integer: return terms_->constant(static_cast<double>(node.integer));
+    case expr::Op::number: return terms_->constant(node.number);
     case expr::Op::name: {
       const Term known = find(names, node.name);
       return known != no_term ? known : terms_->scalar(node.name);
     }
-    default:
-      break;
+    default: break;
   }
   std::vector<Term> args;
   for (const expr::Expr& arg : node.args) args.push_back(expand(*arg, names, position));

@@ -21,9 +21,7 @@ bool parse_integer(const std::string& text, int64_t& value) {
   size_t used = 0;
   try {
     value = std::stoll(text, &used);
-  } catch (const std::exception&) {
-    return false;
-  }
+  } catch (const std::exception&) { return false; }
   return used == text.size();
 }
 
@@ -144,14 +142,10 @@ std::optional<PostTerms::Value> PostTerms::term(const PostTerm& post, const Cont
 
 std::optional<PostTerms::Value> PostTerms::compute(const PostTerm& post, const Context& context, size_t output) {
   switch (post.kind) {
-    case PostTerm::Kind::cell:
-      return cell(post, context);
-    case PostTerm::Kind::reduce:
-      return reduce(post, context);
-    case PostTerm::Kind::kernel:
-      return apply(post, context, output);
-    case PostTerm::Kind::constant:
-      return Value{run_->subject().terms.constant(post.value), Dtype::f64};
+    case PostTerm::Kind::cell: return cell(post, context);
+    case PostTerm::Kind::reduce: return reduce(post, context);
+    case PostTerm::Kind::kernel: return apply(post, context, output);
+    case PostTerm::Kind::constant: return Value{run_->subject().terms.constant(post.value), Dtype::f64};
   }
   return std::nullopt;
 }

@@ -146,8 +146,7 @@ class Checker {
 void check_posts(SymbolicRun& run) {
   try {
     Checker(run).check();
-  } catch (const Halt&) {
-  }
+  } catch (const Halt&) {}
 }
 
 }  // namespace weft::plan

@@ -91,8 +91,7 @@ bool SymbolicRun::run() {
                         ". Remedy: more slots than slices, another order of steps, or a lane of its own";
       findings_->add(finding, "deadlock");
     }
-  } catch (const Halt&) {
-  }
+  } catch (const Halt&) {}
   steps_ = machine.steps();
   for (size_t i = 0; whole && i < links_.size(); ++i)
     if (!links_[i].queue.empty()) {

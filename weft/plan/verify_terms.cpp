@@ -136,17 +136,12 @@ bool Terms::is_identity(kernel::Reduction reduction, Term term) const {
     case Reduction::sum:
     case Reduction::bit_or:
     case Reduction::bit_xor:
-    case Reduction::logical_or:
-      return value == 0;
+    case Reduction::logical_or: return value == 0;
     case Reduction::prod:
-    case Reduction::logical_and:
-      return value == 1;
-    case Reduction::min:
-      return value == std::numeric_limits<double>::infinity();
-    case Reduction::max:
-      return value == -std::numeric_limits<double>::infinity();
-    case Reduction::bit_and:
-      return value == -1;
+    case Reduction::logical_and: return value == 1;
+    case Reduction::min: return value == std::numeric_limits<double>::infinity();
+    case Reduction::max: return value == -std::numeric_limits<double>::infinity();
+    case Reduction::bit_and: return value == -1;
   }
   return false;
 }
@@ -207,16 +202,11 @@ Term Terms::stripped(Term term) const {
 Term Terms::rebuild(Term term, std::vector<Term> list) {
   const Node node = nodes_[term];
   switch (node.kind) {
-    case TermKind::cast:
-      return cast(static_cast<Dtype>(node.dtype), list[0]);
-    case TermKind::fold:
-      return fold(static_cast<kernel::Reduction>(node.op), static_cast<Dtype>(node.dtype), list);
-    case TermKind::bag:
-      return bag(static_cast<kernel::Reduction>(node.op), std::move(list));
-    case TermKind::all:
-      return all(list);
-    default:
-      return make(node.kind, node.op, node.dtype, node.key, list);
+    case TermKind::cast: return cast(static_cast<Dtype>(node.dtype), list[0]);
+    case TermKind::fold: return fold(static_cast<kernel::Reduction>(node.op), static_cast<Dtype>(node.dtype), list);
+    case TermKind::bag: return bag(static_cast<kernel::Reduction>(node.op), std::move(list));
+    case TermKind::all: return all(list);
+    default: return make(node.kind, node.op, node.dtype, node.key, list);
   }
 }
 
@@ -314,8 +304,7 @@ std::string Terms::print(Term term, int depth) const {
     return text;
   };
   switch (node.kind) {
-    case TermKind::nothing:
-      return "nothing";
+    case TermKind::nothing: return "nothing";
     case TermKind::input: {
       const Coord c = unpack(node.key & cell_mask);
       const int rank = static_cast<int>(node.key >> 44 & 0x3ff) - 1, launch = static_cast<int>(node.key >> 40 & 0xf);
@@ -325,22 +314,15 @@ std::string Terms::print(Term term, int depth) const {
         text += fmt::format("{{channel {} chunk {} slice {}}}", c.share, c.chunk, c.slice);
       return launch ? text + fmt::format(" of launch {}", launch) : text;
     }
-    case TermKind::constant:
-      return fmt::format("{}", std::bit_cast<double>(node.key));
-    case TermKind::scalar:
-      return symbol_text_[node.key];
-    case TermKind::position:
-      return "position";
-    case TermKind::apply:
-      return symbol_text_[node.key] + "(" + list() + ")";
-    case TermKind::cast:
-      return fmt::format("{}({})", name(static_cast<Dtype>(node.dtype)), list());
-    case TermKind::fold:
-      return fmt::format("{}({})", kernel::name(static_cast<kernel::Reduction>(node.op)), list());
+    case TermKind::constant: return fmt::format("{}", std::bit_cast<double>(node.key));
+    case TermKind::scalar: return symbol_text_[node.key];
+    case TermKind::position: return "position";
+    case TermKind::apply: return symbol_text_[node.key] + "(" + list() + ")";
+    case TermKind::cast: return fmt::format("{}({})", name(static_cast<Dtype>(node.dtype)), list());
+    case TermKind::fold: return fmt::format("{}({})", kernel::name(static_cast<kernel::Reduction>(node.op)), list());
     case TermKind::bag:
       return fmt::format("{} in any order of ({})", kernel::name(static_cast<kernel::Reduction>(node.op)), list());
-    case TermKind::all:
-      return "all of (" + list() + ")";
+    case TermKind::all: return "all of (" + list() + ")";
   }
   return "";
 }

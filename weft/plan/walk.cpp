@@ -8,7 +8,8 @@ namespace {
 int32_t range_count(int64_t first, int64_t last) { return last > first ? static_cast<int32_t>(last - first) : 0; }
 
 // False: the operand is absent.
-bool fill_any(FlatOperand& operand, const CompiledOperand& text, const expr::IntCode* codes, const int64_t* values, int rank, int ranks) {
+bool fill_any(FlatOperand& operand, const CompiledOperand& text, const expr::IntCode* codes, const int64_t* values,
+              int rank, int ranks) {
   if (text.peers) {
     const int64_t first = text.peer_first.value(codes, values);
     if (first == expr::none) return false;
@@ -31,7 +32,8 @@ bool fill_any(FlatOperand& operand, const CompiledOperand& text, const expr::Int
   return true;
 }
 
-inline bool fill_operand(FlatOperand& operand, const CompiledOperand& text, const expr::IntCode* codes, const int64_t* values, int rank, int ranks) {
+inline bool fill_operand(FlatOperand& operand, const CompiledOperand& text, const expr::IntCode* codes,
+                         const int64_t* values, int rank, int ranks) {
   operand = text.flat;
   operand.peer_first = rank;
   if (text.varies == Varies::peer) {
@@ -56,7 +58,10 @@ int64_t part_at(const FlatOperand& operand, int64_t i, int64_t parts) {
 }
 
 Walk::Walk(const Instance& instance, int rank, int lane, int channel)
-    : text_(&instance.impl().lanes[static_cast<size_t>(lane)]), rank_(rank), ranks_(instance.ranks()), codes_(&instance.impl().codes),
+    : text_(&instance.impl().lanes[static_cast<size_t>(lane)]),
+      rank_(rank),
+      ranks_(instance.ranks()),
+      codes_(&instance.impl().codes),
       values_(static_cast<size_t>(instance.impl().slots)) {
   instance.impl().begin(rank, channel, values_.data());
   begin_values_ = values_;
@@ -90,7 +95,7 @@ bool Walk::to_step() {
 
 bool Walk::loop_has_step() {
   const int32_t at = at_++;
-  const bool found = to_step();         // no loop lies in a loop: this ends at a step or at the loop's end
+  const bool found = to_step();  // no loop lies in a loop: this ends at a step or at the loop's end
   at_ = at;
   return found;
 }
@@ -114,7 +119,7 @@ bool Walk::next_block() {
   }
   block_.ordinal = blocks_++;
   begin_ = at_;
-  begin_values_ = values_;              // same size: no allocation
+  begin_values_ = values_;  // same size: no allocation
   return true;
 }
 
@@ -138,8 +143,10 @@ void Walk::fill(FlatStep& step, const CompiledStep& text) const {
   int64_t* index = step.index.extend_to(text.index.size());
   for (size_t i = 0; i < text.index.size(); ++i) index[i] = values_[static_cast<size_t>(text.index[i])];
   fill_operands(step, text);
-  if (text.after.empty()) step.after.clear();
-  else fill_awaits(step, text);
+  if (text.after.empty())
+    step.after.clear();
+  else
+    fill_awaits(step, text);
 }
 
 void Walk::fill_operands(FlatStep& step, const CompiledStep& text) const {
@@ -192,8 +199,10 @@ void Walk::fill_awaits(FlatStep& step, const CompiledStep& text) const {
     const int64_t first = await.peer_first.value(codes, values);
     const int64_t last = await.range ? await.peer_last.value(codes, values) : first;
     flat.peer_count = first == expr::none || last == expr::none ? 0 : await.range ? range_count(first, last) : 1;
-    if (flat.peer_count == 0) step.after.pop_back();
-    else flat.peer_first = static_cast<int32_t>(wrap(first, ranks_));
+    if (flat.peer_count == 0)
+      step.after.pop_back();
+    else
+      flat.peer_first = static_cast<int32_t>(wrap(first, ranks_));
   }
 }
 

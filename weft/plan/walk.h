@@ -20,7 +20,7 @@
 
 namespace weft::plan {
 
-struct CompiledStep;                             // instance_impl.h
+struct CompiledStep;  // instance_impl.h
 struct CompiledLane;
 
 // A plan with its number of ranks and parameters: names resolved to indices, expressions compiled, channels known.
@@ -36,15 +36,15 @@ class Instance {
   int ranks() const;
   int channels() const;
   int64_t parts(int space) const;
-  Dtype dtype(int buffer) const;                  // parameters resolved
+  Dtype dtype(int buffer) const;  // parameters resolved
   std::optional<Dtype> wire(int family) const;
-  int64_t fixed_count(int space) const;           // elements of each part of a `fixed` space, -1 where the launch says it
-  int64_t own_part(int buffer, int rank) const;   // -1: all parts; expr::none: no part
+  int64_t fixed_count(int space) const;  // elements of each part of a `fixed` space, -1 where the launch says it
+  int64_t own_part(int buffer, int rank) const;  // -1: all parts; expr::none: no part
   int buffer_space(int buffer) const;
-  int buffer_root(int buffer) const;              // follows aliases
-  int64_t block_elements(int space) const;        // K of `by block K`, else 0
-  const Step& step(int lane, int source_step) const;      // the text behind a FlatStep: its kernel's scalars, for reports
-  int label_id(const Id& label) const;            // -1: no step has it and none awaits it
+  int buffer_root(int buffer) const;                  // follows aliases
+  int64_t block_elements(int space) const;            // K of `by block K`, else 0
+  const Step& step(int lane, int source_step) const;  // the text behind a FlatStep: its kernel's scalars, for reports
+  int label_id(const Id& label) const;                // -1: no step has it and none awaits it
   const Id& label(int id) const;
   int label_count() const;
   struct Impl;
@@ -58,9 +58,9 @@ class Instance {
 struct FlatOperand {
   Operand::Kind kind = Operand::Kind::slice;
   bool accumulate = false;
-  bool here = true;                               // slice of this rank
-  uint16_t name = 0;                              // index of buffer or family
-  int32_t peer_first = 0, peer_count = 1;         // (peer_first + i) % n; peer_count 0: empty range
+  bool here = true;                        // slice of this rank
+  uint16_t name = 0;                       // index of buffer or family
+  int32_t peer_first = 0, peer_count = 1;  // (peer_first + i) % n; peer_count 0: empty range
   int64_t part_first = 0, part_count = 1, part_by = 1, part_run = 1;
   double value = 0;
 };
@@ -70,7 +70,7 @@ int64_t part_at(const FlatOperand& operand, int64_t i, int64_t parts);
 struct FlatAwait {
   uint16_t lane = 0, label = 0;
   int32_t channel_first = 0, channel_count = 1;
-  int32_t peer_first = 0, peer_count = 1;         // here: {rank, 1}
+  int32_t peer_first = 0, peer_count = 1;  // here: {rank, 1}
   bool has_index = false;
   SmallVec<int64_t, 2> index;
   int lag = 0;
@@ -79,19 +79,24 @@ struct FlatAwait {
 struct FlatStep {
   static constexpr uint16_t no_label = 0xffff, no_kernel = 0xffff;
   uint16_t label = no_label, kernel = no_kernel;
-  uint16_t source_step = 0;                       // ordinal of the Step in the lane's text: names it in reports
+  uint16_t source_step = 0;  // ordinal of the Step in the lane's text: names it in reports
   kernel::Reduction reduction = kernel::Reduction::sum;
-  SmallVec<int64_t, 2> index;                     // values of the `for` variables around it
+  SmallVec<int64_t, 2> index;  // values of the `for` variables around it
   // reduced, others, targets; absent ones (none, an empty range of peers) are left out. Where all sources or all targets
   // are absent there are no operands at all: the step does nothing and is complete.
   SmallVec<FlatOperand, 8> operands;
   uint16_t reduced = 0, others = 0, targets = 0;  // how many of each, as in operands
   // Targets keep their number as written, since kernel outputs go to targets as written (absent ones count).
-  SmallVec<uint16_t, 4> target_slot;              // per target: its place in the text
+  SmallVec<uint16_t, 4> target_slot;  // per target: its place in the text
   SmallVec<FlatAwait, 2> after;
 };
 
-struct Block { bool loop = false; SmallVec<uint16_t, 2> spaces; int slices = 1; int ordinal = 0; };
+struct Block {
+  bool loop = false;
+  SmallVec<uint16_t, 2> spaces;
+  int slices = 1;
+  int ordinal = 0;
+};
 
 class Walk {
  public:
@@ -106,7 +111,7 @@ class Walk {
 
  private:
   enum class State : uint8_t { before, once, loop };
-  bool to_step();                                 // moves to the next step of the block; false at its end
+  bool to_step();  // moves to the next step of the block; false at its end
   bool loop_has_step();
   void fill(FlatStep& step, const CompiledStep& text) const;
   void fill_operands(FlatStep& step, const CompiledStep& text) const;
@@ -116,10 +121,10 @@ class Walk {
   int rank_, ranks_;
   Block block_;
   State state_ = State::before;
-  int32_t at_ = 0, begin_ = 0, blocks_ = 0;       // places in the lane's operations
+  int32_t at_ = 0, begin_ = 0, blocks_ = 0;  // places in the lane's operations
   const std::vector<expr::IntCode>* codes_;
-  std::vector<int64_t> values_;                   // r n c, lets, `for` variables and their bounds
-  std::vector<int64_t> begin_values_;             // when the block began
+  std::vector<int64_t> values_;        // r n c, lets, `for` variables and their bounds
+  std::vector<int64_t> begin_values_;  // when the block began
 };
 
 // Smallest g so that rank r+g does what r does, shifted by g; n if there is none. Read off the text.

@@ -79,12 +79,8 @@ Address Addresses::slice(const plan::Block& block, int buffer, int rank, int64_t
           memory_.base(buffer, rank) + (part * instance_.channels() + channel) * memory.depth * memory.capacity_bytes;
       break;
     }
-    case BufferMemory::Kind::strided:
-      strided_address(address, memory, buffer, rank, own);
-      break;
-    case BufferMemory::Kind::segments:
-      segment_address(address, memory, buffer, rank);
-      break;
+    case BufferMemory::Kind::strided: strided_address(address, memory, buffer, rank, own); break;
+    case BufferMemory::Kind::segments: segment_address(address, memory, buffer, rank); break;
   }
   return address;
 }

@@ -156,7 +156,7 @@ struct BoundState {
   std::string text;  // for disagreements
   std::shared_ptr<std::byte[]> hoisted;
   Storage storage;
-  std::vector<std::shared_ptr<void>> holds;  // symmetric memory in use, scratch that was replaced
+  std::vector<std::shared_ptr<void>> holds;             // symmetric memory in use, scratch that was replaced
   std::function<void(Cursor&, BoundBlock&)> bind_late;  // reads counts, binds the block
 
   ~BoundState();

@@ -71,21 +71,16 @@ std::byte* locate(const Address& address, int64_t at, int64_t position, int64_t&
   switch (address.kind) {
     case Address::Kind::flat:
     case Address::Kind::turn:
-    case Address::Kind::message:
-      return address.base + at * address.stride;
-    case Address::Kind::value:
-      return address.base + position * address.stride;
-    case Address::Kind::strided:
-      return locate_strided(address, position, count);
-    case Address::Kind::strided_own:
-      return locate_strided(address, at, count);
+    case Address::Kind::message: return address.base + at * address.stride;
+    case Address::Kind::value: return address.base + position * address.stride;
+    case Address::Kind::strided: return locate_strided(address, position, count);
+    case Address::Kind::strided_own: return locate_strided(address, at, count);
     case Address::Kind::segments: {
       const SegmentIndex::Place place = address.scattered->index->find(position);
       count = std::min(count, place.rest);
       return address.scattered->data[static_cast<size_t>(place.segment)] + place.offset * address.stride;
     }
-    case Address::Kind::derived:
-      return address.base + address.meet->find(position, count) * address.stride;
+    case Address::Kind::derived: return address.base + address.meet->find(position, count) * address.stride;
   }
   return nullptr;
 }

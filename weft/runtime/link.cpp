@@ -24,12 +24,9 @@ uint32_t short_flag(uint64_t flag) {
 
 int64_t slot_bytes(plan::Protocol protocol, int64_t payload_bytes) {
   switch (protocol) {
-    case plan::Protocol::simple:
-      return 64 + round_up(payload_bytes, 64);
-    case plan::Protocol::ll128:
-      return std::max<int64_t>(1, lines_ll128(payload_bytes)) * 64;
-    case plan::Protocol::ll:
-      return round_up(std::max<int64_t>(1, words_ll(payload_bytes)) * 8, 64);
+    case plan::Protocol::simple: return 64 + round_up(payload_bytes, 64);
+    case plan::Protocol::ll128: return std::max<int64_t>(1, lines_ll128(payload_bytes)) * 64;
+    case plan::Protocol::ll: return round_up(std::max<int64_t>(1, words_ll(payload_bytes)) * 8, 64);
   }
   return 0;
 }

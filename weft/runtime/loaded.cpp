@@ -34,9 +34,7 @@ void verify_once(transport::Transport& transport, const plan::Plan& plan, const 
       verify.params = options.params;
       verify.mappable = [&](int, int peer) { return transport.mappable(peer); };
       plan::require_verified(plan, verify);
-    } catch (const Error& error) {
-      problem = error.what();
-    }
+    } catch (const Error& error) { problem = error.what(); }
   }
   const std::string told = transport.exchange(problem, "verify a plan")[0];
   if (!told.empty()) throw Error(ErrorKind::plan, told);

@@ -111,8 +111,7 @@ Typing::Typing(const plan::Assembly& assembly) : instance_(*assembly.instance) {
         for (size_t i = 0; i < source_count(step.flat); ++i)
           if (const plan::FlatOperand& operand = step.flat.operands[i]; operand.kind == Operand::Kind::slice)
             read_[static_cast<size_t>(instance_.buffer_root(operand.name))] = true;
-  while (settle_families(assembly)) {
-  }
+  while (settle_families(assembly)) {}
 }
 
 // One round: families whose senders' values are known become known.

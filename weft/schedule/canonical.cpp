@@ -78,7 +78,7 @@ std::map<ir::Name, size_t> text_positions(const ir::Program& program) {
     for (const ir::Unit& inner : ir::units(program, unit))
       for (const ir::Op* op : inner.ops) at.emplace(op->name, at.size());
   }
-  for (const ir::Block& block : program.blocks)            // as members of overlaps
+  for (const ir::Block& block : program.blocks)  // as members of overlaps
     if (block.kind == ir::Block::Kind::fuse) at.emplace(block.name, at.at(block.members[0]));
   return at;
 }

@@ -21,7 +21,8 @@ const ir::Op* only_reduction(const ir::Program& program, const ir::Op& op) {
     if (found != nullptr) return nullptr;
     found = producer;
   }
-  bool sums = found != nullptr && (found->attrs.reduce == ir::ReduceOp::sum || found->attrs.reduce == ir::ReduceOp::avg);
+  bool sums =
+      found != nullptr && (found->attrs.reduce == ir::ReduceOp::sum || found->attrs.reduce == ir::ReduceOp::avg);
   return sums && !is_pending_name(found->args[0]) ? found : nullptr;
 }
 
@@ -63,9 +64,17 @@ std::optional<Refusal> check_commute(const Form& form, const ir::Name& y) {
     return Refusal{"C1", y, fmt::format("{} is no pointwise statement that reads one all_reduce(sum)", y), "", {y}};
   for (const ir::Name& arg : op->args)
     if (!is_replicated(form.types.at(arg)))
-      return Refusal{"C3", y, fmt::format("{} is {}", arg, ir::print(form.types.at(arg).layout)), "other operands must be replicated", {y, arg}};
+      return Refusal{"C3",
+                     y,
+                     fmt::format("{} is {}", arg, ir::print(form.types.at(arg).layout)),
+                     "other operands must be replicated",
+                     {y, arg}};
   if (!linear_in(form, *op, x->name))
-    return Refusal{"C2", y, fmt::format("{} is not linear in {}", y, x->name), "a constant or bias would be added once per rank", {y, x->name}};
+    return Refusal{"C2",
+                   y,
+                   fmt::format("{} is not linear in {}", y, x->name),
+                   "a constant or bias would be added once per rank",
+                   {y, x->name}};
   return {};
 }
 

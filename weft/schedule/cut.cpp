@@ -34,7 +34,8 @@ class CutRewrite : public Rewrite {
  private:
   static Divided divided(const Form& form, const Args& args) {
     Divided result;
-    if (std::optional<Refusal> refusal = divide(form, args.words[0], parse_dimension(args.words[1]), &result)) refuse(*refusal);
+    if (std::optional<Refusal> refusal = divide(form, args.words[0], parse_dimension(args.words[1]), &result))
+      refuse(*refusal);
     return result;
   }
 };

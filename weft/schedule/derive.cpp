@@ -32,7 +32,8 @@ class Derivation {
     auto part = goal_.types.find(op.name + ".s");
     if (!is_op(op, "all_reduce") || part == goal_.types.end()) return;
     Directive directive{"split", {op.name}};
-    if (const auto* root = std::get_if<ir::Root>(&part->second.layout)) directive.words.insert(directive.words.end(), {"root", root->rank});
+    if (const auto* root = std::get_if<ir::Root>(&part->second.layout))
+      directive.words.insert(directive.words.end(), {"root", root->rank});
     const auto* sliced = std::get_if<ir::Sliced>(&part->second.layout);
     if (sliced != nullptr && sliced->dim != 0) directive.words.push_back(std::to_string(sliced->dim));
     if (std::optional<Refusal> refusal = check_split(now_, op.name, part->second.layout)) refuse(*refusal);
@@ -54,9 +55,12 @@ class Derivation {
     if (refusal) refuse(*refusal);
     apply_divided(now_, op.name, std::move(divided));
     bool joins = same && !directives_.empty() && directives_.back().name == "reorder";
-    if (joins) directives_.back().words.push_back(op.name);
-    else if (same) directives_.push_back({"reorder", {op.name}});
-    else directives_.push_back({"cut", {op.name, std::to_string(wanted.factor)}});
+    if (joins)
+      directives_.back().words.push_back(op.name);
+    else if (same)
+      directives_.push_back({"reorder", {op.name}});
+    else
+      directives_.push_back({"cut", {op.name, std::to_string(wanted.factor)}});
   }
 
   void store_like_goal() {
@@ -88,8 +92,9 @@ Schedule derive(const ir::Program& naive, const ir::Program& scheduled, std::str
   Schedule schedule{std::move(name), naive.name, Derivation(naive, scheduled).run(), {}};
   ir::Program made = replay(naive, schedule);
   if (!ir::equal(made, canonical(scheduled)))
-    throw Error(ErrorKind::user, scheduled.name + ": ", "", "no schedule makes this text; the nearest one is\n" + print(schedule),
-                "write the schedule instead", "E1");
+    throw Error(ErrorKind::user, scheduled.name + ": ", "",
+                "no schedule makes this text; the nearest one is\n" + print(schedule), "write the schedule instead",
+                "E1");
   return schedule;
 }
 

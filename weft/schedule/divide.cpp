@@ -19,8 +19,12 @@ std::optional<Refusal> check_divisible(const Form& form, const ir::Op* op, const
     return Refusal{"R1", y, fmt::format("{} is in the block {}", y, block->name), "reorder before fusing", {y}};
   const ir::Type& type = form.types.at(y);
   if (!is_replicated(type))
-    return Refusal{"R2", y, fmt::format("{} is {}; only what every rank computes alike can be divided", y, ir::print(type.layout)),
-                   "", {y}};
+    return Refusal{
+        "R2",
+        y,
+        fmt::format("{} is {}; only what every rank computes alike can be divided", y, ir::print(type.layout)),
+        "",
+        {y}};
   return {};
 }
 
@@ -37,8 +41,11 @@ std::optional<Refusal> infer_divided(const Form& form, const ir::Name& y, Divide
     divided.type = ir::infer(form.program, divided.op, form.types);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::user) throw;
-    return Refusal{"R4", y, fmt::format("{} cannot be computed on slices ({}: {})", y, error.rule(), error.message()),
-                   error.remedy(), {y}};
+    return Refusal{"R4",
+                   y,
+                   fmt::format("{} cannot be computed on slices ({}: {})", y, error.rule(), error.message()),
+                   error.remedy(),
+                   {y}};
   }
   if (!holds_cut(divided.type) && !std::holds_alternative<ir::Partial>(divided.type.layout))
     return Refusal{"R5", y, fmt::format("{} has nothing to divide there", y), "", {y}};
@@ -53,13 +60,17 @@ std::optional<Refusal> divide(const Form& form, const ir::Name& y, std::optional
   Divided divided{*op, {}};
   divided.op.name = y + ".s";
   if (dim) {
-    if (!is_computation(*op)) return Refusal{"R1", y, fmt::format("{} is {}: only a computation can be cut", y, op->def->name), "", {y}};
+    if (!is_computation(*op))
+      return Refusal{"R1", y, fmt::format("{} is {}: only a computation can be cut", y, op->def->name), "", {y}};
     divided.op.cut = dim;
   } else {
     std::map<ir::Name, ir::Name> to = slices_of_operands(form, *op);
     if (to.empty())
-      return Refusal{"R3", y, fmt::format("no operand of {} comes from a gather", y),
-                     fmt::format("reorder what lies between first, or divide it all the same: `cut {} 0`", y), {y}};
+      return Refusal{"R3",
+                     y,
+                     fmt::format("no operand of {} comes from a gather", y),
+                     fmt::format("reorder what lies between first, or divide it all the same: `cut {} 0`", y),
+                     {y}};
     rename_operands(divided.op, to);
   }
   if (std::optional<Refusal> refusal = infer_divided(form, y, divided)) return refusal;
@@ -86,7 +97,7 @@ void apply_divided(Form& form, const ir::Name& y, Divided divided) {
 
 Bits bits_of_divided(const Form&, const Divided& divided) {
   ir::OpClass op_class = divided.op.def->op_class;
-  if (op_class == ir::OpClass::whole) return Bits::tolerance;           // a library may choose another order of sums
+  if (op_class == ir::OpClass::whole) return Bits::tolerance;  // a library may choose another order of sums
   const auto* pending = std::get_if<ir::Partial>(&divided.type.layout);
   if (op_class != ir::OpClass::fold || pending == nullptr) return Bits::kept;
   bool exact = pending->op == ir::ReduceOp::max || pending->op == ir::ReduceOp::min || !is_float(divided.type.dtype);

@@ -16,7 +16,7 @@
 namespace weft::schedule {
 namespace {
 
-constexpr double part = 0.25;                              // any share below 1 gives the same order
+constexpr double part = 0.25;  // any share below 1 gives the same order
 
 double wire_share(const Form& form, const ir::Op& op) {
   if (is_op(op, "all_reduce")) return 2;
@@ -27,7 +27,9 @@ double wire_share(const Form& form, const ir::Op& op) {
 
 Dominance::Dominance(const Layouts& layouts) : layouts_(layouts) {
   std::map<std::string, size_t> classes;
-  auto class_of = [&classes](const ir::Shape& shape) { return classes.emplace(ir::print(shape), classes.size()).first->second; };
+  auto class_of = [&classes](const ir::Shape& shape) {
+    return classes.emplace(ir::print(shape), classes.size()).first->second;
+  };
   const Form& naive = layouts.nodes()[0].form;
   for (const ir::Op& op : naive.program.ops)
     values_[op.name] = {class_of(naive.types.at(op.name).shape), class_of(iteration_shape(naive, op))};
@@ -95,7 +97,8 @@ bool Dominance::better_behind(size_t node, const ir::Op& gather) const {
   std::map<ir::Name, bool> follows = {{gather.name, true}};
   std::vector<size_t> whole;
   for (const ir::Op& op : form.program.ops) {
-    bool reads = std::any_of(op.args.begin(), op.args.end(), [&follows](const ir::Name& a) { return follows.count(a) > 0; });
+    bool reads =
+        std::any_of(op.args.begin(), op.args.end(), [&follows](const ir::Name& a) { return follows.count(a) > 0; });
     if (!reads) continue;
     follows[op.name] = true;
     const ir::Type& type = form.types.at(op.name);

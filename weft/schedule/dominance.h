@@ -21,7 +21,9 @@ class Dominance {
   const Cost& cost(size_t node) const { return costs_[node]; }
 
  private:
-  struct Value { size_t shape = 0, loop = 0; };
+  struct Value {
+    size_t shape = 0, loop = 0;
+  };
   Cost cost_of(const Form& form) const;
   void charge(const Form& form, const ir::Op& op, Cost& cost) const;
   bool less(size_t a, size_t b) const;

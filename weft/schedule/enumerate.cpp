@@ -18,9 +18,12 @@ constexpr size_t layout_cap = 8192;
 std::vector<Directive> joined(const std::vector<Directive>& steps, const std::vector<ir::Block>& blocks) {
   std::vector<Directive> directives;
   for (const Directive& step : steps) {
-    bool joins = !directives.empty() && directives.back().name == step.name && (step.name == "reorder" || step.name == "store");
-    if (joins) directives.back().words.push_back(step.words[0]);
-    else directives.push_back(step);
+    bool joins =
+        !directives.empty() && directives.back().name == step.name && (step.name == "reorder" || step.name == "store");
+    if (joins)
+      directives.back().words.push_back(step.words[0]);
+    else
+      directives.push_back(step);
   }
   for (const ir::Block& block : blocks) {
     directives.push_back({"fuse", {block.name}});
@@ -41,8 +44,10 @@ class Enumeration {
     std::vector<size_t> dropped;
     for (size_t node = 0; node < layouts_.nodes().size(); ++node) {
       bool keep = node == 0 || !options_.prune || dominance_.rule(node).empty();
-      if (keep) take(node);
-      else dropped.push_back(node);
+      if (keep)
+        take(node);
+      else
+        dropped.push_back(node);
     }
     sample(dropped);
     return std::move(space_);
@@ -62,8 +67,10 @@ class Enumeration {
       int64_t schedules = overlaps(form);
       space_.schedules += schedules;
       space_.schedules_kept += schedules;
-      if (space_.candidates.size() < static_cast<size_t>(std::max(1, options_.max_candidates))) emit(node, form, false);
-      else space_.truncated = true;
+      if (space_.candidates.size() < static_cast<size_t>(std::max(1, options_.max_candidates)))
+        emit(node, form, false);
+      else
+        space_.truncated = true;
     }
   }
 

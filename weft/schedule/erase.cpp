@@ -41,8 +41,8 @@ ir::Op erased(ir::Op op) {
 }
 
 [[noreturn]] void broken(const ir::Name& name, std::string_view rule, const std::string& message) {
-  throw Error(ErrorKind::user, name + ": ", "", message, "a schedule says where values are computed, never what they are",
-              std::string(rule));
+  throw Error(ErrorKind::user, name + ": ", "", message,
+              "a schedule says where values are computed, never what they are", std::string(rule));
 }
 
 // Both programs' statements in one order: by name, since order has no meaning.
@@ -58,7 +58,8 @@ void compare_erased(const ir::Program& naive, const ir::Program& scheduled) {
     const ir::Op* other = ir::find_op(b, op.name);
     if (other == nullptr) broken(op.name, "E1", fmt::format("{} is not computed any more", op.name));
     if (ir::print(*other) != ir::print(op))
-      broken(op.name, "E1", fmt::format("without its schedule it is `{}`, the program says `{}`", ir::print(*other), ir::print(op)));
+      broken(op.name, "E1",
+             fmt::format("without its schedule it is `{}`, the program says `{}`", ir::print(*other), ir::print(op)));
   }
   for (const ir::Op& op : b.ops)
     if (ir::find_op(a, op.name) == nullptr) broken(op.name, "E1", fmt::format("{} has no {}", naive.name, op.name));
@@ -71,7 +72,8 @@ void check_user_type(const ir::Program& naive, const ir::Name& name, const ir::T
   ir::Type expected = was;
   const ir::TensorDecl* decl = ir::find_tensor(naive, name);
   if (decl != nullptr && decl->state && is_replicated(was) && holds_cut(is)) expected.layout = is.layout;
-  if (!(expected == is)) broken(name, "E2", fmt::format("{} is {}, in the program it is {}", name, ir::print(is), ir::print(was)));
+  if (!(expected == is))
+    broken(name, "E2", fmt::format("{} is {}, in the program it is {}", name, ir::print(is), ir::print(was)));
 }
 
 void check_derived_type(const ir::Name& name, const ir::Type& was, const ir::Type& is) {
@@ -94,7 +96,7 @@ ir::Program erase(const ir::Program& scheduled) {
     if (!is_slice_name(update.value)) continue;
     update.value = origin(update.value);
     for (ir::TensorDecl& decl : result.tensors)
-      if (decl.name == update.state) decl.type.layout = ir::Replicated{};        // T1: it was
+      if (decl.name == update.state) decl.type.layout = ir::Replicated{};  // T1: it was
   }
   return result;
 }
@@ -106,8 +108,10 @@ void check_scheduled(const ir::Program& naive, const ir::Program& scheduled) {
   for (const auto& [name, type] : ir::infer(scheduled)) {
     auto was = plain.types.find(origin(name));
     if (was == plain.types.end()) broken(name, "E1", fmt::format("{} has no {}", naive.name, origin(name)));
-    if (is_derived_name(name)) check_derived_type(name, was->second, type);
-    else check_user_type(naive, name, was->second, type);
+    if (is_derived_name(name))
+      check_derived_type(name, was->second, type);
+    else
+      check_user_type(naive, name, was->second, type);
   }
 }
 

@@ -59,7 +59,8 @@ bool is_live_out(const ir::Program& program, const ir::Name& name) {
   for (const ir::Update& update : program.updates)
     if (update.value == name) return true;
   for (const ir::HeaderDecl& decl : program.header)
-    if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl); ragged != nullptr && ragged->counts == name) return true;
+    if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl); ragged != nullptr && ragged->counts == name)
+      return true;
   return false;
 }
 
@@ -110,8 +111,11 @@ ir::Shape iteration_shape(const Form& form, const ir::Op& op) {
 }
 
 Refusal malformed(std::string_view directive, std::string_view usage) {
-  return {"F5", std::string(directive), fmt::format("{} cannot be read from these words", directive),
-          fmt::format("write: {}", usage), {}};
+  return {"F5",
+          std::string(directive),
+          fmt::format("{} cannot be read from these words", directive),
+          fmt::format("write: {}", usage),
+          {}};
 }
 
 std::optional<int> parse_dimension(std::string_view word) {

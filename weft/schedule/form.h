@@ -22,44 +22,44 @@ struct Form {
   ir::Program program;
   ir::Types types;
 };
-Form form_of(const ir::Program& program);                          // infers; throws as infer does
+Form form_of(const ir::Program& program);  // infers; throws as infer does
 
 // ---- names: x.s is the slice of x, x.p its pending form (program.md, 1.7)
 bool is_slice_name(const ir::Name& name);
 bool is_pending_name(const ir::Name& name);
 bool is_derived_name(const ir::Name& name);
-ir::Name origin(const ir::Name& name);                             // m1.s -> m1; names without such a suffix stay
+ir::Name origin(const ir::Name& name);  // m1.s -> m1; names without such a suffix stay
 
 // ---- operations
-const ir::OpDef* definition(std::string_view name);                // of the registry; internal error if it has none
+const ir::OpDef* definition(std::string_view name);  // of the registry; internal error if it has none
 bool is_op(const ir::Op& op, std::string_view name);
-bool is_computation(const ir::Op& op);                             // map, fold, matmul, conv2d
-bool is_gather(const ir::Op& op);                                  // all_gather, broadcast: whole again
-bool is_scatter(const ir::Op& op);                                 // reduce_scatter, reduce
+bool is_computation(const ir::Op& op);  // map, fold, matmul, conv2d
+bool is_gather(const ir::Op& op);       // all_gather, broadcast: whole again
+bool is_scatter(const ir::Op& op);      // reduce_scatter, reduce
 ir::Op communication(std::string_view op, ir::Name name, ir::Name arg, ir::Attrs attrs, const SourceLine& line);
 // Reads other names instead; each operand once, in order of appearance.
 void rename_operands(ir::Op& op, const std::map<ir::Name, ir::Name>& to);
 // The all_gather or broadcast that makes `name` out of a `.s`, or null: what rewrites may move past.
 const ir::Op* gather_of_slice(const ir::Program& program, const ir::Name& name);
-bool is_live_out(const ir::Program& program, const ir::Name& name);      // an output, a state's new content, ragged counts
+bool is_live_out(const ir::Program& program, const ir::Name& name);  // an output, a state's new content, ragged counts
 const ir::Block* block_of(const ir::Program& program, const ir::Name& member);
-size_t position(const ir::Program& program, const ir::Name& name);       // index in ops; ops.size() if none
+size_t position(const ir::Program& program, const ir::Name& name);  // index in ops; ops.size() if none
 
 // ---- where a statement works
-struct Cut {                                                       // on slices of one factor, on one rank, or whole
+struct Cut {  // on slices of one factor, on one rank, or whole
   enum class Kind : uint8_t { whole, factor, root } kind = Kind::whole;
   int factor = -1;
   std::string root;
   bool operator==(const Cut&) const = default;
 };
 Cut cut_of(const Form& form, const ir::Op& op);
-bool holds_cut(const ir::Type& type);                              // sliced or root(k)
+bool holds_cut(const ir::Type& type);  // sliced or root(k)
 bool is_replicated(const ir::Type& type);
 // The shape a statement runs over: the operands' common one, so that a fold's is larger than its result's.
 ir::Shape iteration_shape(const Form& form, const ir::Op& op);
 
 // ---- canonical form
-void canonicalize(Form& form);                                     // N1 N2 N3; types stay right
+void canonicalize(Form& form);  // N1 N2 N3; types stay right
 
 // ---- the steps that rewrites are made of. check never changes anything; apply only after check, result canonical.
 std::optional<Refusal> check_split(const Form& form, const ir::Name& x, const ir::Layout& cut);
@@ -67,7 +67,7 @@ void apply_split(Form& form, const ir::Name& x, const ir::Layout& cut);
 std::optional<Refusal> check_merge(const Form& form, const ir::Name& x);
 void apply_merge(Form& form, const ir::Name& x);
 
-struct Divided {                                                   // what becomes of y: y.s or y.p, and its type
+struct Divided {  // what becomes of y: y.s or y.p, and its type
   ir::Op op;
   ir::Type type;
 };
@@ -81,7 +81,7 @@ void apply_store(Form& form, const ir::Name& state);
 std::optional<Refusal> check_fuse(const Form& form, const std::string& name, const std::vector<ir::Name>& members);
 // Members are statements or fuse blocks, producers first.
 std::optional<Refusal> check_overlap(const Form& form, const std::string& name, const std::vector<ir::Name>& members);
-std::optional<Refusal> check_block_name(const Form& form, const std::string& name);      // K1, O1
+std::optional<Refusal> check_block_name(const Form& form, const std::string& name);  // K1, O1
 std::optional<Refusal> check_commute(const Form& form, const ir::Name& y);
 void apply_commute(Form& form, const ir::Name& y);
 // The members as one more block; nothing is checked.
@@ -100,6 +100,6 @@ const Rewrite& narrow_rewrite();
 
 // Words that a directive cannot be made of: "F5: split takes ...".
 Refusal malformed(std::string_view directive, std::string_view usage);
-std::optional<int> parse_dimension(std::string_view word);        // 0, 1, 2 ...
+std::optional<int> parse_dimension(std::string_view word);  // 0, 1, 2 ...
 
 }  // namespace weft::schedule

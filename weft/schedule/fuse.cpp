@@ -22,10 +22,13 @@ namespace weft::schedule {
 namespace {
 
 bool name_taken(const ir::Program& program, const std::string& name) {
-  if (ir::find_op(program, name) != nullptr || ir::find_tensor(program, name) != nullptr || ir::is_scalar(program, name)) return true;
+  if (ir::find_op(program, name) != nullptr || ir::find_tensor(program, name) != nullptr ||
+      ir::is_scalar(program, name))
+    return true;
   std::vector<std::string> sizes = ir::dims(program);
   if (std::find(sizes.begin(), sizes.end(), name) != sizes.end()) return true;
-  return std::any_of(program.blocks.begin(), program.blocks.end(), [&name](const ir::Block& b) { return b.name == name; });
+  return std::any_of(program.blocks.begin(), program.blocks.end(),
+                     [&name](const ir::Block& b) { return b.name == name; });
 }
 
 class Fuse : public Rewrite {
@@ -48,7 +51,8 @@ class Fuse : public Rewrite {
 std::optional<Refusal> check_block_name(const Form& form, const std::string& name) {
   if (!is_identifier(name) || name.find('.') != std::string::npos)
     return Refusal{"K1", name, fmt::format("`{}` is no name for a group", name), "letters, digits and _", {}};
-  if (name_taken(form.program, name)) return Refusal{"K1", name, fmt::format("{} is the name of something else", name), "take another name", {name}};
+  if (name_taken(form.program, name))
+    return Refusal{"K1", name, fmt::format("{} is the name of something else", name), "take another name", {name}};
   return {};
 }
 
@@ -57,7 +61,8 @@ std::optional<Refusal> check_fuse(const Form& form, const std::string& name, con
   std::vector<size_t> indices;
   for (const ir::Name& member : members) {
     size_t at = position(form.program, member);
-    if (at == form.program.ops.size()) return Refusal{"K1", name, fmt::format("there is no statement {}", member), "", {member}};
+    if (at == form.program.ops.size())
+      return Refusal{"K1", name, fmt::format("there is no statement {}", member), "", {member}};
     if (const ir::Block* block = block_of(form.program, member))
       return Refusal{"K1", name, fmt::format("{} is already in {}", member, block->name), "", {member}};
     if (std::find(indices.begin(), indices.end(), at) != indices.end())

@@ -32,7 +32,7 @@ FuseRules::FuseRules(const Form& form) : form_(form) {
       if (auto found = index.find(arg); found != index.end()) nodes_[i].args.push_back(found->second);
     index[program.ops[i].name] = i;
   }
-  for (size_t b = 0; b < program.blocks.size(); ++b) {                 // fuse blocks first, overlaps take theirs over
+  for (size_t b = 0; b < program.blocks.size(); ++b) {  // fuse blocks first, overlaps take theirs over
     for (const ir::Name& member : program.blocks[b].members) {
       if (auto found = index.find(member); found != index.end()) nodes_[found->second].block = static_cast<int>(b);
       for (size_t inner = 0; inner < b; ++inner)
@@ -77,9 +77,9 @@ FuseRules::Site FuseRules::computation_site(const ir::Op& op, bool small) const 
     s.kind = Site::Kind::sliced;
     s.from_right = static_cast<int>(s.loop.size()) - cut.factor;
   }
-  bool loops = op.def->op_class == ir::OpClass::fold && std::any_of(op.args.begin(), op.args.end(), [this](const ir::Name& arg) {
-    return !ir::is_small(form_.types.at(arg));
-  });
+  bool loops = op.def->op_class == ir::OpClass::fold &&
+               std::any_of(op.args.begin(), op.args.end(),
+                           [this](const ir::Name& arg) { return !ir::is_small(form_.types.at(arg)); });
   if (cut.kind == Cut::Kind::whole && small && !loops) return {};
   return s;
 }
@@ -88,7 +88,9 @@ FuseRules::Site FuseRules::computation_site(const ir::Op& op, bool small) const 
 std::vector<bool> FuseRules::reach(const std::vector<bool>& from, bool forwards) const {
   std::vector<bool> reached(nodes_.size(), false);
   std::vector<bool> block(form_.program.blocks.size(), false);
-  auto in = [&](size_t i) { return from[i] || reached[i] || (nodes_[i].block >= 0 && block[static_cast<size_t>(nodes_[i].block)]); };
+  auto in = [&](size_t i) {
+    return from[i] || reached[i] || (nodes_[i].block >= 0 && block[static_cast<size_t>(nodes_[i].block)]);
+  };
   auto mark = [&](size_t i) {
     if (from[i] || reached[i]) return false;
     reached[i] = true;
@@ -131,7 +133,9 @@ FuseRules::Breach FuseRules::check_convex(const std::vector<size_t>& members, co
 
 // K7: the group writes a state part by part while a member needs the old one whole.
 FuseRules::Breach FuseRules::check_states(const std::vector<size_t>& members, const std::vector<bool>& inside) const {
-  auto parts = [this](size_t m) { return nodes_[m].site.kind == Site::Kind::sliced || nodes_[m].site.kind == Site::Kind::root; };
+  auto parts = [this](size_t m) {
+    return nodes_[m].site.kind == Site::Kind::sliced || nodes_[m].site.kind == Site::Kind::root;
+  };
   for (const ir::Update& update : form_.program.updates) {
     size_t writer = position(form_.program, update.value);
     if (writer == nodes_.size() || !inside[writer] || !parts(writer)) continue;
@@ -152,10 +156,12 @@ FuseRules::Breach FuseRules::check_sites(const std::vector<size_t>& members) con
     if (s.kind == Site::Kind::any) continue;
     if (first == none) first = m;
     const Site& f = nodes_[first].site;
-    if (s.kind != f.kind || s.from_right != f.from_right || s.root != f.root || !same_loop(s.loop, f.loop)) return {3, m, first, m};
+    if (s.kind != f.kind || s.from_right != f.from_right || s.root != f.root || !same_loop(s.loop, f.loop))
+      return {3, m, first, m};
   }
   for (size_t m : members)
-    if (form_.types.at(nodes_[m].op->name).group != form_.types.at(nodes_[members[0]].op->name).group) return {3, m, members[0], m};
+    if (form_.types.at(nodes_[m].op->name).group != form_.types.at(nodes_[members[0]].op->name).group)
+      return {3, m, members[0], m};
   return {};
 }
 
@@ -200,33 +206,65 @@ std::vector<size_t> FuseRules::closed(const std::vector<size_t>& members, size_t
 std::string FuseRules::place(const Site& site) const {
   std::string shape = ir::print(site.loop);
   if (site.kind == Site::Kind::root) return fmt::format("{} on root({})", shape, site.root);
-  if (site.kind == Site::Kind::sliced) return fmt::format("{} in slices of dimension {}", shape, static_cast<int>(site.loop.size()) - site.from_right);
+  if (site.kind == Site::Kind::sliced)
+    return fmt::format("{} in slices of dimension {}", shape, static_cast<int>(site.loop.size()) - site.from_right);
   return fmt::format("all of {}", shape);
 }
 
 Refusal FuseRules::refusal(const Breach& breach) const {
-  const ir::Name &op = nodes_[breach.op].op->name, &other = nodes_[breach.other].op->name, &third = nodes_[breach.third].op->name;
+  const ir::Name &op = nodes_[breach.op].op->name, &other = nodes_[breach.other].op->name,
+                 &third = nodes_[breach.third].op->name;
   switch (breach.rule) {
     case 2:
-      return {"K2", op, fmt::format("{} needs {} and feeds {}, but is not in the group: the group would wait for itself", op, other, third),
-              fmt::format("add {} to the group, or leave {} out", op, third), {op, other, third}};
+      return {"K2",
+              op,
+              fmt::format("{} needs {} and feeds {}, but is not in the group: the group would wait for itself", op,
+                          other, third),
+              fmt::format("add {} to the group, or leave {} out", op, third),
+              {op, other, third}};
     case 3:
-      if (const std::string &here = form_.types.at(op).group, &there = form_.types.at(other).group; here != there)
-        return {"K3", op, fmt::format("{} lives on {}, {} on {}", other, there, op, here), "one kernel runs on one group of ranks", {other, op}};
-      return {"K3", op, fmt::format("{} works on {}, {} on {}", other, place(nodes_[breach.other].site), op, place(nodes_[breach.op].site)),
-              "split and reorder until all work on one slicing, or fuse them apart", {other, op}};
+      if (const std::string& here = form_.types.at(op).group, &there = form_.types.at(other).group; here != there)
+        return {"K3",
+                op,
+                fmt::format("{} lives on {}, {} on {}", other, there, op, here),
+                "one kernel runs on one group of ranks",
+                {other, op}};
+      return {"K3",
+              op,
+              fmt::format("{} works on {}, {} on {}", other, place(nodes_[breach.other].site), op,
+                          place(nodes_[breach.op].site)),
+              "split and reorder until all work on one slicing, or fuse them apart",
+              {other, op}};
     case 4:
       if (breach.op == breach.other)
-        return {"K4", op, fmt::format("{} is a whole all_reduce", op), fmt::format("split {} first: computations run where its slice is final", op), {op}};
-      return {"K4", op, fmt::format("two collectives would start the group: {} and {}", other, op), "make a group around each", {other, op}};
+        return {"K4",
+                op,
+                fmt::format("{} is a whole all_reduce", op),
+                fmt::format("split {} first: computations run where its slice is final", op),
+                {op}};
+      return {"K4",
+              op,
+              fmt::format("two collectives would start the group: {} and {}", other, op),
+              "make a group around each",
+              {other, op}};
     case 5:
-      return {"K5", op, fmt::format("{} needs all of {}, which the group only finishes at its end", op, other),
-              fmt::format("reorder {}, or leave it out", op), {op, other}};
+      return {"K5",
+              op,
+              fmt::format("{} needs all of {}, which the group only finishes at its end", op, other),
+              fmt::format("reorder {}, or leave it out", op),
+              {op, other}};
     case 6:
-      return {"K6", op, fmt::format("{} is {}, no part of a fused kernel", op, nodes_[breach.op].op->def->name), "overlap it", {op}};
+      return {"K6",
+              op,
+              fmt::format("{} is {}, no part of a fused kernel", op, nodes_[breach.op].op->def->name),
+              "overlap it",
+              {op}};
     default:
-      return {"K7", op, fmt::format("{} reads all of a state while the group updates it in parts with {}", op, other),
-              fmt::format("cut {} too, or leave it out", op), {op, other}};
+      return {"K7",
+              op,
+              fmt::format("{} reads all of a state while the group updates it in parts with {}", op, other),
+              fmt::format("cut {} too, or leave it out", op),
+              {op, other}};
   }
 }
 

@@ -12,8 +12,11 @@ class FuseRules {
  public:
   explicit FuseRules(const Form& form);
 
-  struct Breach { int rule = 0; size_t op = 0, other = 0, third = 0; };      // rule 0: none
-  Breach check(const std::vector<size_t>& members) const;                    // in program order
+  struct Breach {
+    int rule = 0;
+    size_t op = 0, other = 0, third = 0;
+  };                                                       // rule 0: none
+  Breach check(const std::vector<size_t>& members) const;  // in program order
   Refusal refusal(const Breach& breach) const;
 
   bool computation(size_t op) const { return nodes_[op].fold_or_map; }
@@ -33,8 +36,8 @@ class FuseRules {
   };
   struct Node {
     const ir::Op* op = nullptr;
-    std::vector<size_t> args;                  // statements only
-    int block = -1;                            // outermost
+    std::vector<size_t> args;  // statements only
+    int block = -1;            // outermost
     bool small = false, fold_or_map = false, heavy = false, head = false, tail = false, whole_reduce = false;
     Site site;
   };

@@ -52,18 +52,20 @@ std::vector<Group> computation_groups(const Form& form, const FuseRules& rules) 
   std::vector<Group> groups;
   for (size_t i = 0; i < form.program.ops.size(); ++i) {
     if (!rules.computation(i) || rules.in_block(i)) continue;
-    auto fits = std::find_if(groups.rbegin(), groups.rend(), [&](const Group& g) { return rules.check(with(g, i)).rule == 0; });
-    if (fits != groups.rend()) *fits = with(*fits, i);
-    else groups.push_back({i});
+    auto fits =
+        std::find_if(groups.rbegin(), groups.rend(), [&](const Group& g) { return rules.check(with(g, i)).rule == 0; });
+    if (fits != groups.rend())
+      *fits = with(*fits, i);
+    else
+      groups.push_back({i});
   }
   std::erase_if(groups, [](const Group& g) { return g.size() < 2; });
   return groups;
 }
 
 bool is_big_unit(const ir::Unit& unit) {
-  return std::any_of(unit.ops.begin(), unit.ops.end(), [](const ir::Op* op) {
-    return !is_computation(*op) || op->def->op_class == ir::OpClass::whole;
-  });
+  return std::any_of(unit.ops.begin(), unit.ops.end(),
+                     [](const ir::Op* op) { return !is_computation(*op) || op->def->op_class == ir::OpClass::whole; });
 }
 
 bool feeds(const ir::Unit& a, const ir::Unit& b) {
@@ -95,7 +97,7 @@ void prefuse(Form& form) {
   for (const Group& group : computation_groups(form, rules)) groups.push_back(names_of(form, group));
   for (size_t i = 0; i < groups.size(); ++i) {
     std::string name = fresh_name(form, "k");
-    if (i > 0 && check_fuse(form, name, groups[i])) continue;        // two groups may wait for each other
+    if (i > 0 && check_fuse(form, name, groups[i])) continue;  // two groups may wait for each other
     add_block(form, ir::Block::Kind::fuse, name, groups[i]);
   }
 }

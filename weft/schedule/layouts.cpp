@@ -18,7 +18,8 @@ std::vector<int> all_dimensions(const Form& form, const std::vector<int>& wanted
 // The coordinate of a divided statement: where it is cut.
 char choice_of(const Form& form, const Divided& divided) {
   constexpr char on_root = 127;
-  if (const auto* sliced = std::get_if<ir::Sliced>(&divided.type.layout); sliced != nullptr && !is_computation(divided.op))
+  if (const auto* sliced = std::get_if<ir::Sliced>(&divided.type.layout);
+      sliced != nullptr && !is_computation(divided.op))
     return static_cast<char>(1 + sliced->dim);
   Cut cut = cut_of(form, divided.op);
   return cut.kind == Cut::Kind::factor ? static_cast<char>(1 + cut.factor) : on_root;
@@ -57,8 +58,10 @@ void Layouts::choose_statement(const LayoutNode& node, size_t statement) {
     return;
   }
   const ir::Op& op = statements()[statement];
-  if (is_op(op, "all_reduce")) choose_split(node, statement);
-  else if ((is_computation(op) || is_op(op, "send")) && is_replicated(naive_.types.at(op.name))) choose_cut(node, statement);
+  if (is_op(op, "all_reduce"))
+    choose_split(node, statement);
+  else if ((is_computation(op) || is_op(op, "send")) && is_replicated(naive_.types.at(op.name)))
+    choose_cut(node, statement);
   choose_statement(node, statement + 1);
 }
 

@@ -16,8 +16,8 @@ namespace weft::schedule {
 
 struct LayoutNode {
   Form form;
-  std::string key;                                         // one byte per statement, then per state
-  std::vector<Directive> steps;                            // in canonical order, one target each
+  std::string key;               // one byte per statement, then per state
+  std::vector<Directive> steps;  // in canonical order, one target each
 };
 
 class Layouts {
@@ -27,11 +27,11 @@ class Layouts {
   Layouts(const Form& naive, const EnumerateOptions& options, size_t cap);
 
   const std::vector<LayoutNode>& nodes() const { return nodes_; }
-  size_t find(const std::string& key) const;               // no_node: not a layout of this program
+  size_t find(const std::string& key) const;  // no_node: not a layout of this program
   bool truncated() const { return truncated_; }
-  const std::vector<ir::Op>& statements() const { return naive_.program.ops; }      // coordinate i is statement i
+  const std::vector<ir::Op>& statements() const { return naive_.program.ops; }  // coordinate i is statement i
   size_t statement(const ir::Name& name) const;
-  const std::vector<ir::Name>& states() const { return states_; }                   // coordinate statements() + i
+  const std::vector<ir::Name>& states() const { return states_; }  // coordinate statements() + i
   size_t largest_choice() const { return dims_.size() ? static_cast<size_t>(dims_.back()) + 1 : 0; }
   // The layout after `reorder y`, or no_node where that is refused.
   size_t reordered(size_t node, size_t statement) const;

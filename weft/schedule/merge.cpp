@@ -36,7 +36,10 @@ std::optional<Refusal> check_merge(const Form& form, const ir::Name& x) {
     return Refusal{"M1", x, fmt::format("{} is in a block", x), "merge before fusing", {x}};
   for (const ir::Op* reader : ir::uses(form.program, scatter->name))
     if (reader->name != x)
-      return Refusal{"M2", x, fmt::format("{} is read by {} too: the slice is needed", scatter->name, reader->name), "",
+      return Refusal{"M2",
+                     x,
+                     fmt::format("{} is read by {} too: the slice is needed", scatter->name, reader->name),
+                     "",
                      {scatter->name, reader->name}};
   if (is_live_out(form.program, scatter->name))
     return Refusal{"M2", x, fmt::format("{} is stored: the slice is needed", scatter->name), "", {scatter->name}};

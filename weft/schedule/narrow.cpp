@@ -14,10 +14,15 @@ namespace {
 
 std::optional<Refusal> check_narrow(const Form& form, const ir::Name& y, Dtype wire) {
   if (gather_of_slice(form.program, y) == nullptr || block_of(form.program, y) != nullptr)
-    return Refusal{"G1", y, fmt::format("{} is no gather of slices outside of blocks", y), "split or reorder it first", {y}};
+    return Refusal{
+        "G1", y, fmt::format("{} is no gather of slices outside of blocks", y), "split or reorder it first", {y}};
   Dtype dtype = form.types.at(y).dtype;
   if (!is_float(dtype) || !is_float(wire) || size_bytes(wire) >= size_bytes(dtype))
-    return Refusal{"G2", y, fmt::format("{} is {}: {} is not narrower", y, weft::name(dtype), weft::name(wire)), "f16 or bf16 for f32", {y}};
+    return Refusal{"G2",
+                   y,
+                   fmt::format("{} is {}: {} is not narrower", y, weft::name(dtype), weft::name(wire)),
+                   "f16 or bf16 for f32",
+                   {y}};
   return {};
 }
 
@@ -30,7 +35,8 @@ class Narrow : public Rewrite {
     return check_narrow(form_of(program), args.words[0], *wire);
   }
   ir::Program apply(const ir::Program&, const Args& args) const override {
-    throw Error(ErrorKind::unsupported, fmt::format("narrow {}: wire types other than the value's do not exist yet", args.words[0]),
+    throw Error(ErrorKind::unsupported,
+                fmt::format("narrow {}: wire types other than the value's do not exist yet", args.words[0]),
                 "cast in the program: what is gathered travels in its own dtype");
   }
   Bits bits(const ir::Program&, const Args&) const override { return Bits::numerics; }

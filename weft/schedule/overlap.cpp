@@ -39,7 +39,8 @@ bool needs_all(const Form& form, const ir::Op& producer, const ir::Op& consumer)
   return folds || late || second;
 }
 
-std::optional<Refusal> check_link(const Form& form, const std::string& a, const Members& from, const std::string& b, const Members& to) {
+std::optional<Refusal> check_link(const Form& form, const std::string& a, const Members& from, const std::string& b,
+                                  const Members& to) {
   bool linked = false;
   for (const ir::Op* producer : from) {
     for (const ir::Op* consumer : to) {
@@ -47,12 +48,19 @@ std::optional<Refusal> check_link(const Form& form, const std::string& a, const 
       if (std::find(args.begin(), args.end(), producer->name) == args.end()) continue;
       linked = true;
       if (needs_all(form, *producer, *consumer))
-        return Refusal{"O4", consumer->name, fmt::format("every part of {} reads all of {}", consumer->name, producer->name),
-                       is_op(*consumer, "matmul") ? "overlap along the other operand" : "", {consumer->name, producer->name}};
+        return Refusal{"O4",
+                       consumer->name,
+                       fmt::format("every part of {} reads all of {}", consumer->name, producer->name),
+                       is_op(*consumer, "matmul") ? "overlap along the other operand" : "",
+                       {consumer->name, producer->name}};
     }
   }
   if (linked) return {};
-  return Refusal{"O3", b, fmt::format("{} reads nothing that {} makes: they are independent and run at once anyway", b, a), "", {b, a}};
+  return Refusal{"O3",
+                 b,
+                 fmt::format("{} reads nothing that {} makes: they are independent and run at once anyway", b, a),
+                 "",
+                 {b, a}};
 }
 
 class Overlap : public Rewrite {
@@ -63,7 +71,8 @@ class Overlap : public Rewrite {
     return check_overlap(form_of(program), args.words[0], {args.words.begin() + 1, args.words.end()});
   }
   ir::Program apply(const ir::Program&, const Args& args) const override {
-    throw Error(ErrorKind::unsupported, fmt::format("overlap {}: overlapped lanes cannot be lowered yet", args.words[0]),
+    throw Error(ErrorKind::unsupported,
+                fmt::format("overlap {}: overlapped lanes cannot be lowered yet", args.words[0]),
                 "leave the overlap out; what it holds runs one after the other and gives the same values");
   }
   Bits bits(const ir::Program&, const Args&) const override { return Bits::kept; }
@@ -82,7 +91,11 @@ std::optional<Refusal> check_overlap(const Form& form, const std::string& name, 
     std::optional<Members> found = members_of(form.program, unit);
     if (!found) return Refusal{"O1", name, fmt::format("there is no statement or group {}", unit), "", {unit}};
     if (const ir::Block* block = block_of(form.program, unit))
-      return Refusal{"O1", name, fmt::format("{} is already in {}", unit, block->name), fmt::format("name {}", block->name), {unit}};
+      return Refusal{"O1",
+                     name,
+                     fmt::format("{} is already in {}", unit, block->name),
+                     fmt::format("name {}", block->name),
+                     {unit}};
     ops.push_back(std::move(*found));
   }
   Form blocked{form.program, form.types};
@@ -94,7 +107,8 @@ std::optional<Refusal> check_overlap(const Form& form, const std::string& name, 
     return Refusal{"O2", name, "something between the members is left out", "add it", members};
   }
   for (size_t i = 0; i + 1 < members.size(); ++i)
-    if (std::optional<Refusal> refusal = check_link(form, members[i], ops[i], members[i + 1], ops[i + 1])) return refusal;
+    if (std::optional<Refusal> refusal = check_link(form, members[i], ops[i], members[i + 1], ops[i + 1]))
+      return refusal;
   return {};
 }
 

@@ -16,7 +16,8 @@ bool erasable(const Schedule& schedule) {
 
 void check_program(const ir::Program& naive, const Schedule& schedule) {
   if (schedule.program == naive.name) return;
-  throw Error(ErrorKind::user, schedule.name + ": ", "", fmt::format("this is a schedule of {}, the program is {}", schedule.program, naive.name),
+  throw Error(ErrorKind::user, schedule.name + ": ", "",
+              fmt::format("this is a schedule of {}, the program is {}", schedule.program, naive.name),
               "take a schedule of this program, or tune one", "F3");
 }
 
@@ -25,7 +26,8 @@ void check_program(const ir::Program& naive, const Schedule& schedule) {
 ir::Program replay(const ir::Program& naive, const Schedule& schedule) {
   check_program(naive, schedule);
   ir::Program program = canonical(naive);
-  for (const Directive& directive : schedule.directives) program = apply(program, directive.name, Args{directive.words});
+  for (const Directive& directive : schedule.directives)
+    program = apply(program, directive.name, Args{directive.words});
   if (erasable(schedule)) check_scheduled(naive, program);
   check_targets(schedule.launches, program);
   return program;
@@ -37,7 +39,7 @@ Bits bits(const ir::Program& naive, const Schedule& schedule) {
   for (const Directive& directive : schedule.directives) {
     const Rewrite* rewrite = find_rewrite(directive.name);
     Args args{directive.words};
-    ir::Program next = apply(program, directive.name, args);       // refuses what cannot be applied
+    ir::Program next = apply(program, directive.name, args);  // refuses what cannot be applied
     weakest = std::max(weakest, rewrite->bits(program, args));
     program = std::move(next);
   }

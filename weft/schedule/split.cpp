@@ -62,13 +62,19 @@ std::optional<Refusal> check_split(const Form& form, const ir::Name& x, const ir
   if (!is_op(*op, "all_reduce"))
     return Refusal{"P1", x, fmt::format("split takes an all_reduce; {} is {}", x, op->def->name), "", {x}};
   if (finishes_cut(form, op->args[0]))
-    return Refusal{"P1", x, fmt::format("{} finishes the pending {}, which was cut from it", x, op->args[0]),
-                   fmt::format("leave {} whole", x), {x, op->args[0]}};
+    return Refusal{"P1",
+                   x,
+                   fmt::format("{} finishes the pending {}, which was cut from it", x, op->args[0]),
+                   fmt::format("leave {} whole", x),
+                   {x, op->args[0]}};
   const ir::Type& type = form.types.at(op->args[0]);
   const auto* sliced = std::get_if<ir::Sliced>(&cut);
   if (sliced != nullptr && !has_dimension(type, sliced->dim))
-    return Refusal{"P2", x, fmt::format("{} has no dimension {} to cut: {}", x, sliced->dim, ir::print(type)),
-                   fmt::format("split {} root 0, or leave it whole", x), {x}};
+    return Refusal{"P2",
+                   x,
+                   fmt::format("{} has no dimension {} to cut: {}", x, sliced->dim, ir::print(type)),
+                   fmt::format("split {} root 0, or leave it whole", x),
+                   {x}};
   if (const ir::Block* block = block_of(form.program, x))
     return Refusal{"P3", x, fmt::format("{} is in the block {}", x, block->name), "split before fusing", {x}};
   return {};
@@ -81,8 +87,10 @@ void apply_split(Form& form, const ir::Name& x, const ir::Layout& cut) {
   ir::Attrs attrs;
   attrs.reduce = whole.attrs.reduce;
   bool sliced = std::holds_alternative<ir::Sliced>(cut);
-  if (sliced) attrs.dim = std::get<ir::Sliced>(cut).dim;
-  else attrs.root = std::get<ir::Root>(cut).rank;
+  if (sliced)
+    attrs.dim = std::get<ir::Sliced>(cut).dim;
+  else
+    attrs.root = std::get<ir::Root>(cut).rank;
   ir::Type type = form.types.at(x);
   type.layout = cut;
   form.types[slice] = type;

@@ -18,8 +18,10 @@ namespace {
 
 std::string hint(const Form& form, const ir::Op& reader, const ir::Name& state) {
   for (const ir::Name& arg : reader.args)
-    if (arg != state && gather_of_slice(form.program, arg) != nullptr) return fmt::format("reorder {} first", reader.name);
-  return fmt::format("reorder {} first ({} has no gathered operand: `cut {} 0`)", reader.name, reader.name, reader.name);
+    if (arg != state && gather_of_slice(form.program, arg) != nullptr)
+      return fmt::format("reorder {} first", reader.name);
+  return fmt::format("reorder {} first ({} has no gathered operand: `cut {} 0`)", reader.name, reader.name,
+                     reader.name);
 }
 
 // T3: the layout of m's part that this reader needs, or why it needs all of it.
@@ -42,7 +44,8 @@ std::optional<Refusal> part_read(const Form& form, const ir::Op& reader, const i
   const std::vector<int>& own = factors.operand[operand];
   auto found = std::find(own.begin(), own.end(), cut.factor);
   if (found == own.end()) {
-    whole.message = fmt::format("{} reads all of {}, which has no dimension like the one that is cut", reader.name, state);
+    whole.message =
+        fmt::format("{} reads all of {}, which has no dimension like the one that is cut", reader.name, state);
     whole.remedy = fmt::format("leave {} whole", state);
     return whole;
   }
@@ -57,8 +60,12 @@ std::optional<Refusal> check_readers(const Form& form, const ir::Name& state, co
     ir::Layout part;
     if (std::optional<Refusal> refusal = part_read(form, *reader, state, &part)) return refusal;
     if (!(part == first))
-      return Refusal{"T4", state, fmt::format("{} is written {} and read {} by {}", state, ir::print(first), ir::print(part), reader->name),
-                     "cut all its readers alike", {state, reader->name}};
+      return Refusal{
+          "T4",
+          state,
+          fmt::format("{} is written {} and read {} by {}", state, ir::print(first), ir::print(part), reader->name),
+          "cut all its readers alike",
+          {state, reader->name}};
   }
   return {};
 }
@@ -90,7 +97,8 @@ class Store : public Rewrite {
 
 std::optional<Refusal> check_store(const Form& form, const ir::Name& state) {
   const ir::TensorDecl* decl = ir::find_tensor(form.program, state);
-  if (decl == nullptr || !decl->state) return Refusal{"T1", state, fmt::format("{} is not a state", state), "", {state}};
+  if (decl == nullptr || !decl->state)
+    return Refusal{"T1", state, fmt::format("{} is not a state", state), "", {state}};
   if (!is_replicated(decl->type))
     return Refusal{"T1", state, fmt::format("{} is {} already", state, ir::print(decl->type.layout)), "", {state}};
   auto update = std::find_if(form.program.updates.begin(), form.program.updates.end(),
@@ -98,14 +106,18 @@ std::optional<Refusal> check_store(const Form& form, const ir::Name& state) {
   bool updated = update != form.program.updates.end();
   if (!updated || gather_of_slice(form.program, update->value) == nullptr) {
     std::string value = updated ? update->value : "nothing";
-    return Refusal{"T2", state, fmt::format("{} is updated with {}, which is not a gather of slices", state, value),
-                   updated ? fmt::format("reorder {} first", value) : "a state that never changes is an `in`", {state, value}};
+    return Refusal{"T2",
+                   state,
+                   fmt::format("{} is updated with {}, which is not a gather of slices", state, value),
+                   updated ? fmt::format("reorder {} first", value) : "a state that never changes is an `in`",
+                   {state, value}};
   }
   if (std::optional<Refusal> refusal = check_readers(form, state, update->value)) return refusal;
   if (ir::is_out(form.program, state)) return Refusal{"T5", state, fmt::format("{} is an output", state), "", {state}};
   for (const ir::Update& other : form.program.updates)
     if (other.value == state)
-      return Refusal{"T3", state, fmt::format("state {} becomes all of {}", other.state, state), "", {other.state, state}};
+      return Refusal{
+          "T3", state, fmt::format("state {} becomes all of {}", other.state, state), "", {other.state, state}};
   return {};
 }
 

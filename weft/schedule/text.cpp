@@ -11,11 +11,12 @@
 // Printing is canonical: split, reorder and cut, store, fuse, overlap, launch; neighbouring reorders in one line, stores
 // in one line, dimension 0 of a split not written. The sentences commute (a later one never makes an earlier one
 // illegal), so sorting them changes nothing; only where merge, commute or narrow occur they stay as they were written.
+#include "weft/base/text.h"
+
 #include <algorithm>
 #include <array>
 
 #include "weft/base/error.h"
-#include "weft/base/text.h"
 #include "weft/schedule/launch.h"
 #include "weft/schedule/schedule.h"
 
@@ -37,7 +38,9 @@ bool sortable(const Schedule& schedule) {
   });
 }
 
-bool joins(const Directive& a, const Directive& b) { return a.name == b.name && (a.name == "reorder" || a.name == "store"); }
+bool joins(const Directive& a, const Directive& b) {
+  return a.name == b.name && (a.name == "reorder" || a.name == "store");
+}
 
 std::vector<Directive> sorted_directives(const Schedule& schedule) {
   std::vector<Directive> directives = schedule.directives;
@@ -47,8 +50,10 @@ std::vector<Directive> sorted_directives(const Schedule& schedule) {
   std::vector<Directive> joined;
   for (Directive& d : directives) {
     if (d.name == "split" && d.words.size() == 2 && d.words[1] == "0") d.words.pop_back();
-    if (!joined.empty() && joins(joined.back(), d)) joined.back().words.insert(joined.back().words.end(), d.words.begin(), d.words.end());
-    else joined.push_back(std::move(d));
+    if (!joined.empty() && joins(joined.back(), d))
+      joined.back().words.insert(joined.back().words.end(), d.words.begin(), d.words.end());
+    else
+      joined.push_back(std::move(d));
   }
   return joined;
 }
@@ -63,10 +68,12 @@ std::string print(const Directive& directive) {
 void parse_header(const SourceLine& line, Schedule& schedule) {
   std::vector<std::string> w = words(line.text);
   if (w.size() != 5 || w[0] != "schedule" || w[3] != "of" || line.indent != 0)
-    fail_at(ErrorKind::user, line, w.empty() ? "" : w[0], "F1", "a schedule begins with its version, its name and its program's",
+    fail_at(ErrorKind::user, line, w.empty() ? "" : w[0], "F1",
+            "a schedule begins with its version, its name and its program's",
             fmt::format("schedule {} NAME of PROGRAM", schedule_version));
   if (w[1] != std::to_string(schedule_version))
-    fail_at(ErrorKind::user, line, w[1], "F0", fmt::format("schedule form {}, this build reads {}", w[1], schedule_version));
+    fail_at(ErrorKind::user, line, w[1], "F0",
+            fmt::format("schedule form {}, this build reads {}", w[1], schedule_version));
   for (size_t i : {size_t{2}, size_t{4}})
     if (!is_identifier(w[i])) fail_at(ErrorKind::user, line, w[i], "F1", fmt::format("`{}` is no name", w[i]));
   schedule.name = w[2];
@@ -78,8 +85,10 @@ Directive parse_directive(const SourceLine& line) {
   std::vector<std::string> w = words(line.text);
   Directive directive{w[0], {w.begin() + 1, w.end()}};
   bool block = w[0] == "fuse" || w[0] == "overlap";
-  if (block && !directive.words.empty() && directive.words[0].ends_with(":")) directive.words[0].pop_back();
-  else if (block) fail_at(ErrorKind::user, line, w[0], "F1", "a group has a name and a colon", fmt::format("{} f: a b ...", w[0]));
+  if (block && !directive.words.empty() && directive.words[0].ends_with(":"))
+    directive.words[0].pop_back();
+  else if (block)
+    fail_at(ErrorKind::user, line, w[0], "F1", "a group has a name and a colon", fmt::format("{} f: a b ...", w[0]));
   if (directive.words.empty()) fail_at(ErrorKind::user, line, w[0], "F5", fmt::format("{} what?", w[0]));
   for (const std::string& word : directive.words)
     if (!is_identifier(word) && word.find_first_not_of("0123456789") != std::string::npos)
@@ -98,7 +107,8 @@ Schedule parse_schedule(std::string_view text) {
       headed = true;
       continue;
     }
-    if (line.indent != 0) fail_at(ErrorKind::user, line, "", "F1", "a schedule has no blocks: one sentence a line", "fuse f: a b ...");
+    if (line.indent != 0)
+      fail_at(ErrorKind::user, line, "", "F1", "a schedule has no blocks: one sentence a line", "fuse f: a b ...");
     std::string first = words(line.text)[0];
     if (first == "launch") {
       schedule.launches.push_back(parse_launch(line));
@@ -107,10 +117,13 @@ Schedule parse_schedule(std::string_view text) {
     if (find_rewrite(first) == nullptr)
       fail_at(ErrorKind::user, line, first, "F4", fmt::format("{} is no rewrite", first),
               "split merge reorder cut store fuse overlap commute narrow, or launch");
-    if (!schedule.launches.empty()) fail_at(ErrorKind::user, line, first, "F1", fmt::format("{} behind launch", first), "launch lines come last");
+    if (!schedule.launches.empty())
+      fail_at(ErrorKind::user, line, first, "F1", fmt::format("{} behind launch", first), "launch lines come last");
     schedule.directives.push_back(parse_directive(line));
   }
-  if (!headed) throw Error(ErrorKind::user, "1:1: ", "", "an empty schedule", fmt::format("schedule {} NAME of PROGRAM", schedule_version), "F1");
+  if (!headed)
+    throw Error(ErrorKind::user, "1:1: ", "", "an empty schedule",
+                fmt::format("schedule {} NAME of PROGRAM", schedule_version), "F1");
   check_launches(schedule.launches);
   return schedule;
 }

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <hwloc.h>
 #include <sched.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>
-#include <toml++/toml.h>
 
 #include "weft/base/error.h"
 #include "weft/base/file.h"
@@ -21,21 +21,39 @@ namespace weft::topo {
 namespace {
 
 // The fields of a machine file, in file order: one table for reading and writing.
-struct NumberField { const char* key; double Machine::* at; };
-struct IntegerField { const char* key; int64_t Machine::* at; };
-struct CurveField { const char* key; BandwidthCurve Machine::* at; };
+struct NumberField {
+  const char* key;
+  double Machine::*at;
+};
+struct IntegerField {
+  const char* key;
+  int64_t Machine::*at;
+};
+struct CurveField {
+  const char* key;
+  BandwidthCurve Machine::*at;
+};
 
 constexpr NumberField number_fields[] = {
-    {"hop_ns", &Machine::hop_ns}, {"step_ns", &Machine::step_ns}, {"launch_ns", &Machine::launch_ns},
-    {"message_ns", &Machine::message_ns}, {"await_ns", &Machine::await_ns}, {"flops_per_s", &Machine::flops_per_s},
+    {"hop_ns", &Machine::hop_ns},
+    {"step_ns", &Machine::step_ns},
+    {"launch_ns", &Machine::launch_ns},
+    {"message_ns", &Machine::message_ns},
+    {"await_ns", &Machine::await_ns},
+    {"flops_per_s", &Machine::flops_per_s},
     {"matmul_flops_per_s", &Machine::matmul_flops_per_s},
 };
 constexpr IntegerField integer_fields[] = {
-    {"l2_bytes", &Machine::l2_bytes}, {"l3_bytes", &Machine::l3_bytes}, {"memory_bytes", &Machine::memory_bytes},
+    {"l2_bytes", &Machine::l2_bytes},
+    {"l3_bytes", &Machine::l3_bytes},
+    {"memory_bytes", &Machine::memory_bytes},
 };
 constexpr CurveField curve_fields[] = {
-    {"read", &Machine::read}, {"write", &Machine::write}, {"write_stream", &Machine::write_stream},
-    {"read_peer", &Machine::read_peer}, {"write_peer", &Machine::write_peer},
+    {"read", &Machine::read},
+    {"write", &Machine::write},
+    {"write_stream", &Machine::write_stream},
+    {"read_peer", &Machine::read_peer},
+    {"write_peer", &Machine::write_peer},
     {"write_peer_stream", &Machine::write_peer_stream},
 };
 
@@ -44,13 +62,15 @@ constexpr CurveField curve_fields[] = {
               "run `weft calibrate` to write a fresh one, or mend the line");
 }
 
-std::vector<double> number_list(const toml::table& table, const char* key, const std::filesystem::path& path, const char* curve) {
+std::vector<double> number_list(const toml::table& table, const char* key, const std::filesystem::path& path,
+                                const char* curve) {
   const toml::array* list = table[key].as_array();
   if (!list || list->empty()) bad_file(path, fmt::format("[{}] needs a list `{}` of numbers", curve, key));
   std::vector<double> out;
   for (const toml::node& node : *list) {
     const auto value = node.value<double>();
-    if (!value || !(*value > 0) || !std::isfinite(*value)) bad_file(path, fmt::format("[{}] {}: every entry is a positive number", curve, key));
+    if (!value || !(*value > 0) || !std::isfinite(*value))
+      bad_file(path, fmt::format("[{}] {}: every entry is a positive number", curve, key));
     out.push_back(*value);
   }
   return out;
@@ -60,8 +80,10 @@ BandwidthCurve read_curve(const toml::table& file, const char* name, const std::
   const toml::table* table = file[name].as_table();
   if (!table) bad_file(path, fmt::format("section [{}] is missing", name));
   BandwidthCurve curve{number_list(*table, "bytes", path, name), number_list(*table, "bytes_per_s", path, name)};
-  if (curve.bytes.size() != curve.bytes_per_s.size()) bad_file(path, fmt::format("[{}] bytes and bytes_per_s differ in length", name));
-  if (!std::is_sorted(curve.bytes.begin(), curve.bytes.end())) bad_file(path, fmt::format("[{}] bytes must ascend", name));
+  if (curve.bytes.size() != curve.bytes_per_s.size())
+    bad_file(path, fmt::format("[{}] bytes and bytes_per_s differ in length", name));
+  if (!std::is_sorted(curve.bytes.begin(), curve.bytes.end()))
+    bad_file(path, fmt::format("[{}] bytes must ascend", name));
   return curve;
 }
 
@@ -173,14 +195,17 @@ Machine read_machine(const std::filesystem::path& path) {
 }
 
 void write_machine(const std::filesystem::path& path, const Machine& machine) {
-  std::string text = fmt::format("machine = {}\nname = '{}'\ncpu = '{}'\nsource = '{}'\ncores = {}\nranks = {}\n", machine_version,
-                                 machine.name, machine.cpu, machine.source, machine.cores, machine.ranks);
+  std::string text =
+      fmt::format("machine = {}\nname = '{}'\ncpu = '{}'\nsource = '{}'\ncores = {}\nranks = {}\n", machine_version,
+                  machine.name, machine.cpu, machine.source, machine.cores, machine.ranks);
   for (const IntegerField& field : integer_fields) text += fmt::format("{} = {}\n", field.key, machine.*field.at);
-  for (const NumberField& field : number_fields) text += fmt::format("{} = {}\n", field.key, shortest(machine.*field.at));
+  for (const NumberField& field : number_fields)
+    text += fmt::format("{} = {}\n", field.key, shortest(machine.*field.at));
   for (const CurveField& field : curve_fields) text += print_curve(field.key, machine.*field.at);
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
-  if (error) fail(ErrorKind::io, "the folder of the machine file {} cannot be made: {}", path.string(), error.message());
+  if (error)
+    fail(ErrorKind::io, "the folder of the machine file {} cannot be made: {}", path.string(), error.message());
   write_file(path, text);
 }
 

@@ -113,12 +113,9 @@ void BoardTransport::late(uint64_t sequence, std::string_view what) {
 const Mail& BoardTransport::await_mail(int peer, uint64_t sequence, std::string_view what) {
   const Mail& mail = board_.ranks()[peer].mail[sequence % 2];
   switch (wait_until(*this, timeout_ns_, [&] { return mail.sequence.load(std::memory_order_acquire) >= sequence; })) {
-    case Waited::ready:
-      break;
-    case Waited::aborted:
-      throw_failure(*this, fmt::format("waiting for rank {} at \"{}\"", peer, what));
-    case Waited::late:
-      late(sequence, what);
+    case Waited::ready: break;
+    case Waited::aborted: throw_failure(*this, fmt::format("waiting for rank {} at \"{}\"", peer, what));
+    case Waited::late: late(sequence, what);
   }
   char mine[sizeof mail.what];
   copy_text(mine, sizeof mine, what);
@@ -200,9 +197,7 @@ bool run_rank(Board& board, int ranks, int rank, const std::function<void()>& bo
     board_raise(board, ranks, {ErrorKind::io, rank, "out of memory"});
   } catch (const std::exception& error) {
     board_raise(board, ranks, {ErrorKind::internal, rank, error.what()});
-  } catch (...) {
-    board_raise(board, ranks, {ErrorKind::internal, rank, "an exception that is no std::exception"});
-  }
+  } catch (...) { board_raise(board, ranks, {ErrorKind::internal, rank, "an exception that is no std::exception"}); }
   board.ranks()[rank].state.store(static_cast<uint32_t>(RankState::failed), std::memory_order_release);
   return false;
 }

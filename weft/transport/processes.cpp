@@ -69,9 +69,7 @@ class ProcessTransport final : public BoardTransport {
       }
       close(fd);
       for (int peer = 0; peer < size(); ++peer) window->at.push_back(window->mapping->data() + block * peer);
-    } catch (const Error& error) {
-      problem = error.what();
-    }
+    } catch (const Error& error) { problem = error.what(); }
     const std::vector<std::string> all = exchange(problem, fmt::format("map {}", what));
     for (int peer = 0; peer < size(); ++peer)
       if (const std::string& told = all[static_cast<size_t>(peer)]; !told.empty())
@@ -106,10 +104,8 @@ class ProcessTransport final : public BoardTransport {
     switch (wait_until(*this, timeout_ns(), [&] {
       return (fd = receive_descriptor(passing_[static_cast<size_t>(rank())], allocation_)) >= 0;
     })) {
-      case Waited::ready:
-        break;
-      case Waited::aborted:
-        throw_failure(*this, fmt::format("waiting for memory of rank 0 for {}", what));
+      case Waited::ready: break;
+      case Waited::aborted: throw_failure(*this, fmt::format("waiting for memory of rank 0 for {}", what));
       case Waited::late:
         throw Error(ErrorKind::timeout, fmt::format("rank {} waited for memory of rank 0 for {}", rank(), what));
     }

@@ -61,9 +61,7 @@ class ThreadTransport final : public BoardTransport {
       const std::lock_guard lock(shared_.mutex);
       shared_.blocks = std::move(blocks);
       return "";
-    } catch (const Error& error) {
-      return error.what();
-    }
+    } catch (const Error& error) { return error.what(); }
   }
   Shared& shared_;
 };

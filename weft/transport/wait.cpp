@@ -34,10 +34,8 @@ void throw_failure(const Transport& transport, std::string_view doing) {
   switch (failure.kind) {
     case ErrorKind::agreement:
     case ErrorKind::timeout:
-    case ErrorKind::peer:
-      throw Error(failure.kind, failure.message + here);
-    default:
-      throw Error(ErrorKind::peer, fmt::format("rank {} failed: {}{}", failure.rank, failure.message, here));
+    case ErrorKind::peer: throw Error(failure.kind, failure.message + here);
+    default: throw Error(ErrorKind::peer, fmt::format("rank {} failed: {}{}", failure.rank, failure.message, here));
   }
 }
 

@@ -7,11 +7,13 @@
 namespace weft::tune {
 namespace {
 
-struct Terms { double memory, compute, latency; };
+struct Terms {
+  double memory, compute, latency;
+};
 
 Terms price(const plan::RankStats& s, const topo::Machine& machine, const PriceOptions& options) {
   const double set = std::max(options.working_set_bytes, 4096.0);
-  const double slot_set = 1 << 20;       // rings of slots stay in the shared cache
+  const double slot_set = 1 << 20;  // rings of slots stay in the shared cache
   const topo::BandwidthCurve& write = options.stream ? machine.write_stream : machine.write;
   const topo::BandwidthCurve& push = options.stream ? machine.write_peer_stream : machine.write_peer;
   const double memory = s.bytes_read_here / machine.read.at(set) + s.bytes_read_mapped / machine.read_peer.at(set) +
@@ -20,13 +22,15 @@ Terms price(const plan::RankStats& s, const topo::Machine& machine, const PriceO
                         static_cast<double>(s.bytes_received) / machine.read_peer.at(slot_set);
   const double latency = machine.launch_ns + static_cast<double>(s.steps) * machine.step_ns +
                          static_cast<double>(s.messages_sent + s.messages_received) * machine.message_ns +
-                         static_cast<double>(s.awaits) * machine.await_ns + static_cast<double>(s.critical_hops) * machine.hop_ns;
+                         static_cast<double>(s.awaits) * machine.await_ns +
+                         static_cast<double>(s.critical_hops) * machine.hop_ns;
   return {memory * 1e9, s.flops / machine.flops_per_s * 1e9, latency};
 }
 
 }  // namespace
 
-Prediction predict(const std::vector<plan::RankStats>& ranks, const topo::Machine& machine, const PriceOptions& options) {
+Prediction predict(const std::vector<plan::RankStats>& ranks, const topo::Machine& machine,
+                   const PriceOptions& options) {
   Prediction slowest;
   // More ranks than cores take turns: what one core must do is the sum over its ranks.
   const double turns = std::max(1.0, static_cast<double>(ranks.size()) / std::max(1, machine.cores));

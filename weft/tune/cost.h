@@ -14,18 +14,19 @@
 namespace weft::tune {
 
 struct Prediction {
-  double total_ns = 0, memory_ns = 0, compute_ns = 0, latency_ns = 0;      // of the slowest rank
+  double total_ns = 0, memory_ns = 0, compute_ns = 0, latency_ns = 0;  // of the slowest rank
   // Of the slowest rank, per element of the program's largest tensor (set by the caller of predict through `elements`).
-  double read_bytes = 0, written_bytes = 0, sent_bytes = 0;                // here + mapped; sent: to or from peers
+  double read_bytes = 0, written_bytes = 0, sent_bytes = 0;  // here + mapped; sent: to or from peers
   int64_t passes = 0, messages = 0, steps = 0;
-  std::string bound;                                                       // "memory", "arithmetic" or "latency"
+  std::string bound;  // "memory", "arithmetic" or "latency"
 };
 
 struct PriceOptions {
-  bool stream = false;                   // targets written by non-temporal stores
-  double working_set_bytes = 0;          // of one rank: all buffers it touches
-  int64_t elements = 1;                  // of the largest tensor, for the per-element figures
+  bool stream = false;           // targets written by non-temporal stores
+  double working_set_bytes = 0;  // of one rank: all buffers it touches
+  int64_t elements = 1;          // of the largest tensor, for the per-element figures
 };
-Prediction predict(const std::vector<plan::RankStats>& ranks, const topo::Machine& machine, const PriceOptions& options);
+Prediction predict(const std::vector<plan::RankStats>& ranks, const topo::Machine& machine,
+                   const PriceOptions& options);
 
 }  // namespace weft::tune

@@ -2,13 +2,12 @@
 #include "weft/tune/file.h"
 
 #include <fmt/format.h>
-
+#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <toml++/toml.h>
 
 #include "weft/base/env.h"
 #include "weft/base/file.h"
@@ -38,7 +37,8 @@ TuningEntry read_entry(const toml::table& entry, const std::filesystem::path& pa
   out.elements = entry["elements"].value_or(int64_t{0});
   out.median_ns = entry["median_ns"].value_or(0.0);
   out.plain_ns = entry["plain_ns"].value_or(0.0);
-  if (out.ranks < 1 || out.elements < 0) bad(path, fmt::format("entry of {}: ranks {} and elements {} make no sense", out.program, out.ranks, out.elements));
+  if (out.ranks < 1 || out.elements < 0)
+    bad(path, fmt::format("entry of {}: ranks {} and elements {} make no sense", out.program, out.ranks, out.elements));
   return out;
 }
 
@@ -46,7 +46,8 @@ void make_parent(const std::filesystem::path& path) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   if (error)
-    throw Error(ErrorKind::io, fmt::format("the folder of the tuning file {} cannot be made: {}", path.string(), error.message()),
+    throw Error(ErrorKind::io,
+                fmt::format("the folder of the tuning file {} cannot be made: {}", path.string(), error.message()),
                 "name another with --tuning or WEFT_TUNING");
 }
 
@@ -58,7 +59,8 @@ std::string print(const std::vector<TuningEntry>& entries) {
   std::string text = fmt::format("tuning = {}\n", tuning_version);
   for (const TuningEntry& e : entries)
     text += fmt::format(
-        "\n[[entry]]\nprogram = '{}'\nprogram_hash = '{}'\nmachine = '{}'\nranks = {}\nelements = {}\nmedian_ns = {:.1f}\n"
+        "\n[[entry]]\nprogram = '{}'\nprogram_hash = '{}'\nmachine = '{}'\nranks = {}\nelements = {}\nmedian_ns = "
+        "{:.1f}\n"
         "plain_ns = {:.1f}\nschedule = '''\n{}'''\n",
         e.program, e.program_hash, e.machine, e.ranks, e.elements, e.median_ns, e.plain_ns, e.schedule);
   return text;
@@ -76,7 +78,8 @@ std::vector<TuningEntry> read_tuning(const std::filesystem::path& path) {
   }
   const auto version = file["tuning"].value<int64_t>();
   if (!version) bad(path, "no `tuning = VERSION` line: this is no tuning file");
-  if (*version != tuning_version) bad(path, fmt::format("tuning form {}, this build reads {}", *version, tuning_version));
+  if (*version != tuning_version)
+    bad(path, fmt::format("tuning form {}, this build reads {}", *version, tuning_version));
   std::vector<TuningEntry> entries;
   if (const toml::array* list = file["entry"].as_array())
     for (const toml::node& node : *list) {
@@ -99,7 +102,8 @@ void require_writable_tuning(const std::filesystem::path& path) {
   make_parent(path);
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   if (access(folder.c_str(), W_OK) != 0)
-    throw Error(ErrorKind::io, fmt::format("the tuning file {} cannot be written: {}", path.string(), std::strerror(errno)),
+    throw Error(ErrorKind::io,
+                fmt::format("the tuning file {} cannot be written: {}", path.string(), std::strerror(errno)),
                 "name another with --tuning or WEFT_TUNING");
 }
 
@@ -125,7 +129,8 @@ std::optional<TuningEntry> find_tuning(const std::vector<TuningEntry>& entries, 
   }
   if (!found && foreign)
     throw Error(ErrorKind::user,
-                fmt::format("the tuning entry of {} is of another machine: file has '{}', this is '{}'", program.name, foreign->machine, machine),
+                fmt::format("the tuning entry of {} is of another machine: file has '{}', this is '{}'", program.name,
+                            foreign->machine, machine),
                 "tune here with `weft tune`");
   return found;
 }

@@ -20,15 +20,15 @@ constexpr int tuning_version = 1;
 struct TuningEntry {
   std::string machine, program, program_hash;
   int ranks = 0;
-  int64_t elements = 0;                  // sum over the program's inputs and states: what the sizes amount to
-  std::string schedule;                  // canonical text
+  int64_t elements = 0;  // sum over the program's inputs and states: what the sizes amount to
+  std::string schedule;  // canonical text
   double median_ns = 0, plain_ns = 0;
 };
-std::vector<TuningEntry> read_tuning(const std::filesystem::path& path);           // Error(user) for other versions, bad files
-void write_tuning(const std::filesystem::path& path, const TuningEntry& entry);    // replaces the entry of the same key
+std::vector<TuningEntry> read_tuning(const std::filesystem::path& path);  // Error(user) for other versions, bad files
+void write_tuning(const std::filesystem::path& path, const TuningEntry& entry);  // replaces the entry of the same key
 // Error where the file is bad or could not be written: asked before work is spent.
 void require_writable_tuning(const std::filesystem::path& path);
-std::filesystem::path default_tuning_path();                                       // WEFT_TUNING, else cache_directory()/tuning.toml
+std::filesystem::path default_tuning_path();  // WEFT_TUNING, else cache_directory()/tuning.toml
 // The entry for this program, ranks and the nearest number of elements (within a factor of 4). Error(user) if the file
 // has entries for the program but of another machine only.
 std::optional<TuningEntry> find_tuning(const std::vector<TuningEntry>& entries, const ir::Program& program, int ranks,

@@ -43,7 +43,8 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
 
 double correlation(const std::vector<double>& a, const std::vector<double>& b) {
   const double n = static_cast<double>(a.size());
-  const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n, mean_b = std::accumulate(b.begin(), b.end(), 0.0) / n;
+  const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n,
+               mean_b = std::accumulate(b.begin(), b.end(), 0.0) / n;
   double ab = 0, aa = 0, bb = 0;
   for (size_t i = 0; i < a.size(); i++) {
     ab += (a[i] - mean_a) * (b[i] - mean_b);
@@ -115,19 +116,22 @@ std::vector<std::string> explain(const std::vector<Trial>& trials) {
   const Trial& b = best(trials);
   const Trial& p = plain(trials);
   const auto sums = [](const Prediction& x) {
-    return fmt::format("reads {:.1f}, writes {:.1f} and exchanges {:.1f} bytes an element in {} pass{} over memory", x.read_bytes,
-                       x.written_bytes, x.sent_bytes, x.passes, x.passes == 1 ? "" : "es");
+    return fmt::format("reads {:.1f}, writes {:.1f} and exchanges {:.1f} bytes an element in {} pass{} over memory",
+                       x.read_bytes, x.written_bytes, x.sent_bytes, x.passes, x.passes == 1 ? "" : "es");
   };
   std::vector<std::string> lines;
   if (&b == &p) {
-    lines.push_back(fmt::format("best: the plain schedule; it {}, bound by {}", sums(p.prediction), p.prediction.bound));
+    lines.push_back(
+        fmt::format("best: the plain schedule; it {}, bound by {}", sums(p.prediction), p.prediction.bound));
     lines.push_back("no rewrite saved more than it cost at this size");
     return lines;
   }
   lines.push_back(fmt::format("best:  {}, bound by {}", sums(b.prediction), b.prediction.bound));
   lines.push_back(fmt::format("plain: {}, bound by {}", sums(p.prediction), p.prediction.bound));
-  const double moved_b = b.prediction.read_bytes + b.prediction.written_bytes, moved_p = p.prediction.read_bytes + p.prediction.written_bytes;
-  lines.push_back(fmt::format("so it moves {:.0f} % of the plain schedule's bytes and takes {:.0f} % of its time", 100 * moved_b / std::max(1e-9, moved_p),
+  const double moved_b = b.prediction.read_bytes + b.prediction.written_bytes,
+               moved_p = p.prediction.read_bytes + p.prediction.written_bytes;
+  lines.push_back(fmt::format("so it moves {:.0f} % of the plain schedule's bytes and takes {:.0f} % of its time",
+                              100 * moved_b / std::max(1e-9, moved_p),
                               100 * b.median_ns() / std::max(1e-9, p.median_ns())));
   return lines;
 }

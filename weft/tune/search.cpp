@@ -32,8 +32,9 @@ std::vector<algo::Collective> collectives(const ir::Program& program) {
   const ir::Types types = ir::infer(program);
   std::vector<algo::Collective> out;
   for (const ir::Op& op : program.ops)
-    for (const algo::Collective collective : {algo::Collective::all_reduce, algo::Collective::reduce_scatter, algo::Collective::all_gather,
-                                              algo::Collective::broadcast, algo::Collective::reduce})
+    for (const algo::Collective collective :
+         {algo::Collective::all_reduce, algo::Collective::reduce_scatter, algo::Collective::all_gather,
+          algo::Collective::broadcast, algo::Collective::reduce})
       if (op.def->name == algo::name(collective) && !ir::is_small(types.at(op.name))) out.push_back(collective);
   return out;
 }
@@ -44,7 +45,8 @@ std::vector<schedule::LaunchConfig> configurations(const ir::Program& program, c
   const std::vector<algo::Collective> needed = collectives(program);
   std::vector<schedule::LaunchConfig> out;
   for (const algo::Algorithm* algorithm : algo::algorithms()) {
-    const bool able = std::all_of(needed.begin(), needed.end(), [&](algo::Collective c) { return algorithm->supports(c); });
+    const bool able =
+        std::all_of(needed.begin(), needed.end(), [&](algo::Collective c) { return algorithm->supports(c); });
     const bool rank_order = algorithm->order() == plan::Order::rank && algorithm->round() == plan::Round::once;
     if (!able || (algorithm->needs_mapped() && !options.mapped) || (!rank_order && !options.any_order)) continue;
     for (const bool stream : {false, true}) {
@@ -66,12 +68,14 @@ double working_set(const lower::Lowered& lowered, const ir::Sizes& sizes) {
   return bytes;
 }
 
-Prediction price(const lower::Lowered& lowered, const ir::Program& program, const topo::Machine& machine, const SearchOptions& options) {
+Prediction price(const lower::Lowered& lowered, const ir::Program& program, const topo::Machine& machine,
+                 const SearchOptions& options) {
   const plan::Instance instance(lowered.plan, options.ranks);
   const plan::LaunchArgs args = lower::launch_args(lowered, options.sizes, 0, {});
   std::vector<int64_t> chunk = plan::default_chunk(instance, 256 << 10);
   for (size_t space = 0; space < chunk.size(); space++)
-    if (space < lowered.chunk_elements.size() && lowered.chunk_elements[space] > 0) chunk[space] = lowered.chunk_elements[space];
+    if (space < lowered.chunk_elements.size() && lowered.chunk_elements[space] > 0)
+      chunk[space] = lowered.chunk_elements[space];
   return predict(plan::stats(instance, args, chunk), machine,
                  {lowered.stream, working_set(lowered, options.sizes), largest_tensor(program, options.sizes)});
 }
@@ -94,7 +98,9 @@ Trial make_trial(const schedule::Candidate& candidate, const schedule::LaunchCon
   return trial;
 }
 
-std::string algorithm_of(const Trial& trial) { return trial.schedule.launches.empty() ? "" : trial.schedule.launches[0].algorithm.value_or(""); }
+std::string algorithm_of(const Trial& trial) {
+  return trial.schedule.launches.empty() ? "" : trial.schedule.launches[0].algorithm.value_or("");
+}
 
 // Of one schedule: its best configuration; where the model is to be doubted also the same algorithm with the other kind
 // of stores, and the best of the other algorithms.
@@ -103,16 +109,19 @@ bool worth_measuring(const Trial& trial, const std::vector<std::string>& algorit
   if (!several || algorithms_kept.size() >= 3) return false;
   const auto same = std::count(algorithms_kept.begin(), algorithms_kept.end(), algorithm_of(trial));
   const bool first = algorithm_of(trial) == algorithms_kept.front();
-  return first ? same < 2 : same == 0 && static_cast<size_t>(std::count(algorithms_kept.begin(), algorithms_kept.end(), algorithms_kept.front())) == algorithms_kept.size();
+  return first ? same < 2
+               : same == 0 && static_cast<size_t>(std::count(algorithms_kept.begin(), algorithms_kept.end(),
+                                                             algorithms_kept.front())) == algorithms_kept.size();
 }
 
 // Keeps the plain schedule, the best predicted of the others, and the sampled dropped ones. The plain schedule and the
 // favourite are measured in several configurations, the others in their best one, so that the few rounds see different
 // schedules and not one schedule in many dresses.
 void choose(std::vector<Trial>& trials, int limit) {
-  std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) { return a.prediction.total_ns < b.prediction.total_ns; });
+  std::stable_sort(trials.begin(), trials.end(),
+                   [](const Trial& a, const Trial& b) { return a.prediction.total_ns < b.prediction.total_ns; });
   std::vector<Trial> kept;
-  std::map<std::string, std::vector<std::string>> algorithms;        // kept so far, per schedule without its launch lines
+  std::map<std::string, std::vector<std::string>> algorithms;  // kept so far, per schedule without its launch lines
   std::string favourite;
   for (Trial& trial : trials) {
     schedule::Schedule bare = trial.schedule;
@@ -165,12 +174,14 @@ SearchSpace make_trials(const ir::Program& naive, const topo::Machine& machine, 
       }
     }
   if (std::none_of(out.trials.begin(), out.trials.end(), [](const Trial& t) { return t.plain; }))
-    throw Error(ErrorKind::unsupported, fmt::format("the plain schedule of {} cannot be lowered: {}", naive.name, refused));
+    throw Error(ErrorKind::unsupported,
+                fmt::format("the plain schedule of {} cannot be lowered: {}", naive.name, refused));
   choose(out.trials, options.limit);
   return out;
 }
 
-Trial make_trial(const ir::Program& naive, const schedule::Schedule& chosen, const topo::Machine& machine, const SearchOptions& options) {
+Trial make_trial(const ir::Program& naive, const schedule::Schedule& chosen, const topo::Machine& machine,
+                 const SearchOptions& options) {
   schedule::Candidate candidate;
   candidate.schedule = chosen;
   candidate.program = schedule::replay(naive, chosen);

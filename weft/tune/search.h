@@ -19,39 +19,41 @@ namespace weft::tune {
 
 struct Trial {
   int id = 0;
-  std::string label;                     // the rewrites that made it, on one line; "plain" for the plain schedule
-  bool plain = false, dropped = false;   // dropped: pruned by dominance, kept here as a sample
-  schedule::Schedule schedule;           // with its launch lines
+  std::string label;                    // the rewrites that made it, on one line; "plain" for the plain schedule
+  bool plain = false, dropped = false;  // dropped: pruned by dominance, kept here as a sample
+  schedule::Schedule schedule;          // with its launch lines
   schedule::Bits bits = schedule::Bits::kept;
-  ir::Program program;                   // after replay
+  ir::Program program;  // after replay
   lower::Lowered lowered;
   Prediction prediction;
-  std::vector<double> rounds_ns;         // measured: one figure a round, the slowest rank's
-  bool given_up = false;                 // clearly slower: not measured to the end
-  std::string check;                     // filled by who checks: "bits", "1.2e-07", or what is wrong
+  std::vector<double> rounds_ns;  // measured: one figure a round, the slowest rank's
+  bool given_up = false;          // clearly slower: not measured to the end
+  std::string check;              // filled by who checks: "bits", "1.2e-07", or what is wrong
   double median_ns() const;
-  double spread() const;                 // interquartile range over the median
+  double spread() const;  // interquartile range over the median
 };
 
 struct SearchOptions {
   int ranks = 2;
   ir::Sizes sizes;
-  bool mapped = true;                    // buffers can be mapped by peers
-  bool keep_state_shapes = false;        // states stay replicated
-  bool any_order = false;                // also algorithms that do not keep rank order (ring ...)
-  int limit = 12;                        // trials to measure
-  bool count_all = false;                // count the schedules of pruned layouts too (for reports; costs a second)
-  uint64_t sample_seed = 1; int samples = 1;   // of what dominance dropped
+  bool mapped = true;              // buffers can be mapped by peers
+  bool keep_state_shapes = false;  // states stay replicated
+  bool any_order = false;          // also algorithms that do not keep rank order (ring ...)
+  int limit = 12;                  // trials to measure
+  bool count_all = false;          // count the schedules of pruned layouts too (for reports; costs a second)
+  uint64_t sample_seed = 1;
+  int samples = 1;  // of what dominance dropped
 };
 struct SearchSpace {
-  std::vector<Trial> trials;             // best predicted first; the plain one is among them
+  std::vector<Trial> trials;  // best predicted first; the plain one is among them
   int64_t layouts = 0, schedules = 0, kept = 0, configurations = 0;
 };
 SearchSpace make_trials(const ir::Program& naive, const topo::Machine& machine, const SearchOptions& options);
 // One schedule lowered and priced; `launches` of the schedule decide, else the chooser.
-Trial make_trial(const ir::Program& naive, const schedule::Schedule& schedule, const topo::Machine& machine, const SearchOptions& options);
+Trial make_trial(const ir::Program& naive, const schedule::Schedule& schedule, const topo::Machine& machine,
+                 const SearchOptions& options);
 
-int64_t largest_tensor(const ir::Program& program, const ir::Sizes& sizes);      // elements of the largest input or state
+int64_t largest_tensor(const ir::Program& program, const ir::Sizes& sizes);  // elements of the largest input or state
 
 // Measures: nanoseconds of one launch of each trial named, taken alternately (the slowest rank's).
 class Evaluator {
@@ -61,18 +63,20 @@ class Evaluator {
 };
 struct RoundOptions {
   int min_rounds = 3, max_rounds = 9;
-  double give_up_ratio = 1.2;            // a trial whose best round is beyond this times the best median
-  double seconds = 30;                   // after min_rounds, stop when this is used up
+  double give_up_ratio = 1.2;  // a trial whose best round is beyond this times the best median
+  double seconds = 30;         // after min_rounds, stop when this is used up
   std::function<void(int round, int alive, double best_ns)> progress;
 };
 void measure(std::vector<Trial>& trials, Evaluator& evaluator, const RoundOptions& options);
 
 // How the cost model did: Spearman's rank correlation of predicted and measured, and regret: how much slower the trial
 // that it would have chosen is than the best measured (0.02 = 2 %).
-struct ModelReport { double rank_correlation = 0, regret = 0; };
+struct ModelReport {
+  double rank_correlation = 0, regret = 0;
+};
 ModelReport judge(const std::vector<Trial>& trials);
 
-const Trial& best(const std::vector<Trial>& trials);     // least median among the checked and measured
+const Trial& best(const std::vector<Trial>& trials);  // least median among the checked and measured
 const Trial& plain(const std::vector<Trial>& trials);
 // Two or three lines: why the best is best, in bytes an element and passes over memory.
 std::vector<std::string> explain(const std::vector<Trial>& trials);

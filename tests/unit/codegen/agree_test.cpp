@@ -288,7 +288,7 @@ TEST_F(Agree, Tiles) {
   s.others = {{f32, Alignment::whole}, {f32, Alignment::whole}};
   s.kernel = parse_kernel("kernel mm(rows, cols): x, w -> y\n  y = matmul(x, w)");
   s.targets = {{f32, 0}, {f32, 0}};
-  const std::vector<float> x = {1, 2, 3, 4, 5, 6}, w = {1, 0, 2, 1, 1, 1};         // [3, 2] x [2, 3]
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6}, w = {1, 0, 2, 1, 1, 1};  // [3, 2] x [2, 3]
   std::vector<float> y(9), z(9);
   for (const auto& library : {codegen::generated_library(), evaluator_library()}) {
     const StepCode code = library->find({s})[0];

@@ -1,4 +1,6 @@
 // The cache of compiled kernels under everything that happens to caches: damage, crowds, dead holders, bad compilers.
+#include "weft/codegen/cache.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,7 +15,6 @@
 
 #include "weft/base/error.h"
 #include "weft/base/file.h"
-#include "weft/codegen/cache.h"
 
 using namespace weft;
 using namespace weft::codegen;
@@ -93,7 +94,7 @@ TEST_F(CacheTest, DamagedEntriesAreMadeAgain) {
   for (int way = 0; way < 4; way++) {
     const Unit u = unit(100 + way);
     const fs::path object = cache.object_path(cache.hash(u));
-    {                                             // made by another process, so that nothing is mapped here
+    {  // made by another process, so that nothing is mapped here
       const pid_t child = fork();
       if (child == 0) {
         cache.load({u});

@@ -1,4 +1,6 @@
 // The generated library as its users see it: readable text, fallback without a compiler, one compilation for many.
+#include "weft/codegen/library.h"
+
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -12,7 +14,6 @@
 #include "weft/base/file.h"
 #include "weft/codegen/compiler.h"
 #include "weft/codegen/emit.h"
-#include "weft/codegen/library.h"
 
 using namespace weft;
 using namespace weft::kernel;
@@ -117,7 +118,7 @@ TEST_F(Library, EqualShapesAreOneObject) {
 }
 
 TEST_F(Library, ThreadsFindTogether) {
-  StepShape a = sum_shape(Dtype::i64), b = sum_shape(Dtype::u64);          // asked for by no other test of this program
+  StepShape a = sum_shape(Dtype::i64), b = sum_shape(Dtype::u64);  // asked for by no other test of this program
   a.reduction = b.reduction = Reduction::max;
   std::vector<std::thread> ranks;
   std::vector<std::vector<StepCode>> codes(6);

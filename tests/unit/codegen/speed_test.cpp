@@ -18,9 +18,11 @@ using namespace weft::test;
 
 namespace {
 
-constexpr double bytes_an_element = 40;           // reads g of two ranks, m, v, w; writes m, v, w and w to two places
+constexpr double bytes_an_element = 40;  // reads g of two ranks, m, v, w; writes m, v, w and w to two places
 
-struct Constants { float b1, c1, b2, c2, correct1, correct2, lr, eps, ranks; };
+struct Constants {
+  float b1, c1, b2, c2, correct1, correct2, lr, eps, ranks;
+};
 
 __attribute__((target("avx512f"))) void by_hand(const Constants& k, float* const* s, float* const* t, int64_t count,
                                                 bool stream) {
@@ -43,7 +45,8 @@ __attribute__((target("avx512f"))) void by_hand(const Constants& k, float* const
   if (stream) _mm_sfence();
 }
 
-template <typename F> double best_ns(int rounds, F&& f) {
+template <typename F>
+double best_ns(int rounds, F&& f) {
   double best = 1e30;
   for (int r = 0; r < rounds; r++) {
     const int64_t begin = now_ns();

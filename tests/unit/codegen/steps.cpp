@@ -10,7 +10,7 @@ using namespace kernel;
 
 namespace {
 
-constexpr int64_t guard = 64;                     // elements before and behind each target
+constexpr int64_t guard = 64;  // elements before and behind each target
 constexpr char poison = 0x5d;
 
 bool is_cell(const TargetShape& target) { return target.store == Store::accumulate; }

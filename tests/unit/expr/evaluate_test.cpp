@@ -174,9 +174,7 @@ TEST(IntCode, RefusesWhatPlansCannotSay) {
     try {
       run(bad, {1, 4, 0});
       ADD_FAILURE() << bad;
-    } catch (const Error& e) {
-      EXPECT_EQ(e.rule(), "V1") << bad;
-    }
+    } catch (const Error& e) { EXPECT_EQ(e.rule(), "V1") << bad; }
   }
   const auto slot = [](const std::string&) { return 0; };
   EXPECT_THROW(IntCode(number(1.5), slot, {}), Error);
@@ -198,17 +196,13 @@ TEST(IntCode, AgreesWithTheTree) {
       const __int128 wide = meaning(*e, env, tables);
       if (wide > (__int128{1} << 62) || (wide < -(__int128{1} << 62) && wide != none)) continue;
       expected = static_cast<int64_t>(wide);
-    } catch (const Trouble&) {
-      trouble = true;
-    }
+    } catch (const Trouble&) { trouble = true; }
     try {
       const int64_t value = run(print(e, Syntax::plan), v, tables);
       ASSERT_FALSE(trouble) << seed << ": " << print(e, Syntax::plan);
       ASSERT_EQ(value, expected) << seed << ": " << print(e, Syntax::plan);
       ++ran;
-    } catch (const Error&) {
-      ASSERT_TRUE(trouble) << seed << ": " << print(e, Syntax::plan);
-    }
+    } catch (const Error&) { ASSERT_TRUE(trouble) << seed << ": " << print(e, Syntax::plan); }
   }
   EXPECT_GT(ran, 3000);
 }

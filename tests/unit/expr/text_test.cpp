@@ -14,9 +14,7 @@ std::string again(const std::string& text, Syntax syntax) { return print(parse(t
 std::string error_of(const std::string& text, Syntax syntax, const SourceLine& line = {}, int column = 0) {
   try {
     parse(text, syntax, line, column);
-  } catch (const Error& e) {
-    return e.what();
-  }
+  } catch (const Error& e) { return e.what(); }
   return "no error";
 }
 

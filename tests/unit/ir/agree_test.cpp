@@ -17,7 +17,9 @@ class Writer {
   Writer(unsigned seed, bool floats) : random_(seed), floats_(floats) {}
 
   std::string number(int depth) {
-    if (depth == 0) return pick(floats_ ? std::vector<std::string>{"a", "b", "a", "b", "2", "0.5", "s", "k"} : std::vector<std::string>{"a", "b", "a", "b", "2", "k", "3"});
+    if (depth == 0)
+      return pick(floats_ ? std::vector<std::string>{"a", "b", "a", "b", "2", "0.5", "s", "k"}
+                          : std::vector<std::string>{"a", "b", "a", "b", "2", "k", "3"});
     const std::string x = number(depth - 1), y = number(depth - 1);
     switch (random_() % 11) {
       case 0: return "(" + x + " + " + y + ")";
@@ -54,16 +56,21 @@ double tolerance(Dtype dtype) {
 void compare(const std::string& expression, Dtype dtype, unsigned seed) {
   constexpr int64_t count = 37;
   std::mt19937 random(seed);
-  const auto value = [&](int64_t) { return is_float(dtype) ? static_cast<double>(static_cast<int>(random() % 65) - 32) / 8 : 0.0; };
+  const auto value = [&](int64_t) {
+    return is_float(dtype) ? static_cast<double>(static_cast<int>(random() % 65) - 32) / 8 : 0.0;
+  };
   const auto whole_value = [&](int64_t) {
     unsigned char memory[8];
     store_i64(dtype, memory, static_cast<int64_t>(random() % 300) - 150);
     return load_i64(dtype, memory);
   };
-  const auto make = [&] { return is_float(dtype) ? reals({count}, value, dtype) : integers({count}, whole_value, dtype); };
+  const auto make = [&] {
+    return is_float(dtype) ? reals({count}, value, dtype) : integers({count}, whole_value, dtype);
+  };
   const Tensor a = make(), b = make();
   const std::string dtype_name(name(dtype));
-  const std::string text = "program 1 t\nscalar k i64\nscalar s f64\nin a " + dtype_name + "[37] replicated\nin b " + dtype_name + "[37] replicated\ny = (" + expression + ") + a - a\nout y\n";
+  const std::string text = "program 1 t\nscalar k i64\nscalar s f64\nin a " + dtype_name + "[37] replicated\nin b " +
+                           dtype_name + "[37] replicated\ny = (" + expression + ") + a - a\nout y\n";
   const Program program = parse(text);
   Sizes sizes = launch(1);
   sizes.scalars = {{"k", whole(5)}, {"s", real(0.75)}};
@@ -78,8 +85,10 @@ void compare(const std::string& expression, Dtype dtype, unsigned seed) {
     std::vector<unsigned char> out(static_cast<size_t>(count * size_bytes(dtype)));
     for (int64_t i = 0; i < count; ++i) {
       unsigned char* at = out.data() + i * size_bytes(dtype);
-      if (is_float(dtype)) store_f64(dtype, at, t.f[static_cast<size_t>(i)]);
-      else store_i64(dtype, at, t.i[static_cast<size_t>(i)]);
+      if (is_float(dtype))
+        store_f64(dtype, at, t.f[static_cast<size_t>(i)]);
+      else
+        store_i64(dtype, at, t.i[static_cast<size_t>(i)]);
     }
     return out;
   };
@@ -97,7 +106,7 @@ void compare(const std::string& expression, Dtype dtype, unsigned seed) {
       continue;
     }
     const double x = load_f64(dtype, at), y = expected.f[static_cast<size_t>(i)];
-    if (!std::isfinite(x) || !std::isfinite(y)) continue;              // overflow of the narrow dtype
+    if (!std::isfinite(x) || !std::isfinite(y)) continue;  // overflow of the narrow dtype
     ASSERT_NEAR(x, y, tolerance(dtype) * (32 + std::fabs(y))) << text << "element " << i;
   }
 }
@@ -110,7 +119,9 @@ TEST_P(Agree, RandomExpressions) {
     if (HasFatalFailure()) return;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Dtypes, Agree, testing::Values(Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i64, Dtype::i32, Dtype::i16, Dtype::i8, Dtype::u64, Dtype::u32, Dtype::u16, Dtype::u8),
+INSTANTIATE_TEST_SUITE_P(Dtypes, Agree,
+                         testing::Values(Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i64, Dtype::i32,
+                                         Dtype::i16, Dtype::i8, Dtype::u64, Dtype::u32, Dtype::u16, Dtype::u8),
                          [](const testing::TestParamInfo<Dtype>& info) { return std::string(name(info.param)); });
 
 }  // namespace

@@ -40,7 +40,9 @@ struct Optimizer {
   Term lr = 0, step = 0, scale = 0, b1 = 0, b2 = 0, g = 0, m = 0, v = 0, w = 0, a = 0;
   std::map<std::string, Term> lets;
 
-  Optimizer(const char* name, Dtype gradient, const std::vector<std::pair<const char*, double>>& constants, bool with_scale = false, bool moments = true) : p(name) {
+  Optimizer(const char* name, Dtype gradient, const std::vector<std::pair<const char*, double>>& constants,
+            bool with_scale = false, bool moments = true)
+      : p(name) {
     P = p.tensors("P");
     lr = p.scalar("lr");
     if (moments) step = p.scalar("step", i64);
@@ -121,7 +123,8 @@ TEST(Builder, AttentionEnd) {
   const Term y = p("y", d + r);
   p.out(y);
   // The text names no hoisted value: there the definition was written out.
-  EXPECT_NE(print(p.build()).find("d.h1 = s + b\nd = select(rand(seed, 1) < 0.1, 0, d.h1 / (1 - 0.1))\n"), std::string::npos);
+  EXPECT_NE(print(p.build()).find("d.h1 = s + b\nd = select(rand(seed, 1) < 0.1, 0, d.h1 / (1 - 0.1))\n"),
+            std::string::npos);
   Builder q("attention_end");
   const auto [B2, S2, K2, H2] = q.dims<4>({"B", "S", "K", "H"});
   const Term seed2 = q.scalar("seed", i64);
@@ -139,7 +142,8 @@ TEST(Builder, SequenceParallel) {
   const auto [B, S, H, F] = p.dims<4>({"B", "S", "H", "F"});
   const Term seed = p.scalar("seed", i64);
   const Term x = p.in("x", f16, {B, S, H}, sliced(1)), gain = p.in("gain", f16, {H}, replicated);
-  const Term w1 = p.in("w1", f16, {H, F}, sliced(1)), w2 = p.in("w2", f16, {F, H}, sliced(0)), b2 = p.in("b2", f16, {H}, replicated);
+  const Term w1 = p.in("w1", f16, {H, F}, sliced(1)), w2 = p.in("w2", f16, {F, H}, sliced(0)),
+             b2 = p.in("b2", f16, {H}, replicated);
   const Term n = p("n", call("rms_norm", {x, gain}));
   const Term g = p("g", all_gather(n));
   const Term h = p("h", matmul(g, w1));
@@ -155,9 +159,11 @@ TEST(Builder, Mlp) {
   Builder p("mlp");
   const auto [B, S, H, F] = p.dims<4>({"B", "S", "H", "F"});
   const Term seed = p.scalar("seed", i64);
-  const Term x = p.in("x", f16, {B, S, H}, replicated), w1 = p.in("w1", f16, {H, F}, sliced(1)), b1 = p.in("b1", f16, {F}, sliced(0));
+  const Term x = p.in("x", f16, {B, S, H}, replicated), w1 = p.in("w1", f16, {H, F}, sliced(1)),
+             b1 = p.in("b1", f16, {F}, sliced(0));
   const Term w2 = p.in("w2", f16, {F, H}, sliced(0)), b2 = p.in("b2", f16, {H}, replicated);
-  const Term h = p("h", matmul(x, w1)), a = p("a", call("gelu", {h + b1})), z = p("z", matmul(a, w2)), s = p("s", all_reduce(ReduceOp::sum, z));
+  const Term h = p("h", matmul(x, w1)), a = p("a", call("gelu", {h + b1})), z = p("z", matmul(a, w2)),
+             s = p("s", all_reduce(ReduceOp::sum, z));
   const Term d = p("d", call("select", {call("rand", {seed, 1}) < 0.1, 0, (s + b2) / (1 - Term(0.1))}));
   p.out(p("y", d + x));
   EXPECT_EQ(print(p.build()), complete_program("mlp"));
@@ -168,7 +174,8 @@ TEST(Builder, Pipeline) {
   const auto [B, S, H] = p.dims<3>({"B", "S", "H"});
   const Term seed = p.scalar("seed", i64);
   const std::string stage = p.group("stage", 2);
-  const Term z = p.in("z", f16, {B, S, H}, local, stage), b = p.in("b", f16, {H}, replicated, stage), r = p.in("r", f16, {B, S, H}, replicated, stage);
+  const Term z = p.in("z", f16, {B, S, H}, local, stage), b = p.in("b", f16, {H}, replicated, stage),
+             r = p.in("r", f16, {B, S, H}, replicated, stage);
   const Term s = p("s", all_reduce(ReduceOp::sum, z));
   const Term d = p("d", call("select", {call("rand", {seed, 1}) < 0.1, 0, (s + b) / (1 - Term(0.1))}));
   const Term y = p("y", d + r);
@@ -181,8 +188,10 @@ TEST(Builder, Moe) {
   const auto [R, H, F] = p.dims<3>({"R", "H", "F"});
   const Size T = p.ragged("T", "c");
   p.in("c", i64, {R}, local);
-  const Term x = p.in("x", f16, {T, H}, local), w1 = p.in("w1", f16, {H, F}, local), w2 = p.in("w2", f16, {F, H}, local);
-  const Term e = p("e", all_to_all(x)), h = p("h", matmul(e, w1)), a = p("a", call("silu", {h})), o = p("o", matmul(a, w2));
+  const Term x = p.in("x", f16, {T, H}, local), w1 = p.in("w1", f16, {H, F}, local),
+             w2 = p.in("w2", f16, {F, H}, local);
+  const Term e = p("e", all_to_all(x)), h = p("h", matmul(e, w1)), a = p("a", call("silu", {h})),
+             o = p("o", matmul(a, w2));
   p.out(p("y", all_to_all(o)));
   EXPECT_EQ(print(p.build()), complete_program("moe"));
 }
@@ -194,7 +203,8 @@ TEST(Builder, EveryForm) {
   const Term k = p.scalar("k", i64);
   const std::string stage = p.group("stage", k * 2), col = p.across("col", stage);
   p.require(equals(Term(H) % Term(expr::name("ranks")), 0));
-  const Term x = p.in("x", f32, {B, H}, local), q = p.in("q", f32, {B, H}, sliced(0)), r = p.in("r", f32, {B, H}, root("0"));
+  const Term x = p.in("x", f32, {B, H}, local), q = p.in("q", f32, {B, H}, sliced(0)),
+             r = p.in("r", f32, {B, H}, root("0"));
   const Term y = p.in("y", f32, {B, H}, local, col), t = p.in("t", f32, {Builder::per_tensor(P)}, replicated);
   p("a", reduce_scatter(ReduceOp::max, x, 1));
   p("b", reduce(ReduceOp::prod, x, "0"));
@@ -209,9 +219,12 @@ TEST(Builder, EveryForm) {
   p("l", call("softmax", {q, -1}));
   p.out(p("z", t * int64_t(3)));
   const std::string text =
-      "program 1 forms\ndim B\ndim H\ntensors P\nscalar k i64\ngroup stage = world.split(k * 2)\ngroup col = stage.across\nrequire H % ranks == 0\n"
-      "in x f32[B, H] local\nin q f32[B, H] sliced(0)\nin r f32[B, H] root(0)\nin y f32[B, H] local on col\nin t f32[#P] replicated\n"
-      "a = reduce_scatter(max, x, 1)\nb = reduce(prod, x, 0)\nc = broadcast(r)\nd = broadcast(x, k)\ne = scatter(r, 0)\nf = gather(q, 1)\ng = all_to_all(q, 1)\nh = send(y, -1)\n"
+      "program 1 forms\ndim B\ndim H\ntensors P\nscalar k i64\ngroup stage = world.split(k * 2)\ngroup col = "
+      "stage.across\nrequire H % ranks == 0\n"
+      "in x f32[B, H] local\nin q f32[B, H] sliced(0)\nin r f32[B, H] root(0)\nin y f32[B, H] local on col\nin t "
+      "f32[#P] replicated\n"
+      "a = reduce_scatter(max, x, 1)\nb = reduce(prod, x, 0)\nc = broadcast(r)\nd = broadcast(x, k)\ne = scatter(r, "
+      "0)\nf = gather(q, 1)\ng = all_to_all(q, 1)\nh = send(y, -1)\n"
       "i = amax(-x, 0, -1)\nj = not (t >= 1 or t <= 0) and t != 2 cut 0\nl = softmax(q, -1)\nz = t * 3\nout z\n";
   EXPECT_EQ(print(p.build()), print(parse(text)));
 }
@@ -223,16 +236,18 @@ TEST(Builder, RefusesAsTheTextDoes) {
   const auto rule = [&](const std::function<void()>& act) -> std::string {
     try {
       act();
-    } catch (const Error& error) {
-      return error.rule();
-    }
+    } catch (const Error& error) { return error.rule(); }
     return "accepted";
   };
   EXPECT_EQ(rule([&] { p("y", all_reduce(avg, b)); }), "L5");
-  EXPECT_EQ(rule([&] { p("y", all_reduce(avg, g)); }), "accepted");       // the refused statement left nothing behind
+  EXPECT_EQ(rule([&] { p("y", all_reduce(avg, g)); }), "accepted");  // the refused statement left nothing behind
   EXPECT_EQ(rule([&] { p("y", g * 2.0); }), "F2");
   EXPECT_EQ(rule([&] { p("z", call("f16", {g}) + g); }), "D1");
-  EXPECT_EQ(rule([&] { p.in("3x", f32, {N}, local); p.build(); }), "F1");
+  EXPECT_EQ(rule([&] {
+              p.in("3x", f32, {N}, local);
+              p.build();
+            }),
+            "F1");
   Builder q("t");
   q.in("g", f32, {Size{"M", 1, false}}, local);
   EXPECT_EQ(rule([&] { q.build(); }), "F3");

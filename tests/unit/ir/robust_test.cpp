@@ -10,7 +10,8 @@
 namespace weft::ir {
 namespace {
 
-const char* const all_programs[] = {"adam", "adam_mixed", "adamw_clip", "lamb", "mlp", "sequence_parallel", "attention_end", "pipeline", "moe", "sgd_int"};
+const char* const all_programs[] = {"adam",          "adam_mixed", "adamw_clip", "lamb",   "mlp", "sequence_parallel",
+                                    "attention_end", "pipeline",   "moe",        "sgd_int"};
 
 // Whether the text is taken or refused as it should be; the canonical text of what is taken is a fixed point.
 testing::AssertionResult behaves(const std::string& text) {
@@ -19,7 +20,8 @@ testing::AssertionResult behaves(const std::string& text) {
     const std::string twice = print(parse(once));
     if (once != twice) return testing::AssertionFailure() << "not canonical:\n" << once << "\nthen\n" << twice;
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::user && error.kind() != ErrorKind::unsupported) return testing::AssertionFailure() << error.what() << "\nin\n" << text;
+    if (error.kind() != ErrorKind::user && error.kind() != ErrorKind::unsupported)
+      return testing::AssertionFailure() << error.what() << "\nin\n" << text;
   }
   return testing::AssertionSuccess();
 }
@@ -56,8 +58,10 @@ TEST(Robust, ShuffledLines) {
       for (const SourceLine& line : lines) order.push_back(line.text);
       for (int edits = 0; edits < 2; ++edits) {
         const size_t a = 1 + random() % (order.size() - 1), b = 1 + random() % (order.size() - 1);
-        if (random() % 2) std::swap(order[a], order[b]);
-        else order[a] = order[b];
+        if (random() % 2)
+          std::swap(order[a], order[b]);
+        else
+          order[a] = order[b];
       }
       ASSERT_TRUE(behaves(join(order, "\n") + "\n"));
     }
@@ -89,7 +93,8 @@ TEST(Robust, ReadingAndInferringAreCheap) {
   constexpr int rounds = 200;
   size_t values = 0;
   for (int i = 0; i < rounds; ++i) values += infer(parse(text)).size();
-  const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / rounds;
+  const double us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / rounds;
   EXPECT_EQ(values, 200u * 12);
   EXPECT_LT(us, 5000) << "microseconds for reading and inferring LAMB";
   RecordProperty("microseconds", static_cast<int>(us));

@@ -50,7 +50,9 @@ const std::string header =
 
 std::string with(const std::string& body) { return header + body; }
 void accepts(const std::string& body) { EXPECT_EQ(message_of(with(body)), "accepted"); }
-void refuses(const std::string& body, const std::string& rule) { EXPECT_EQ(refusal(with(body)), rule) << body << "\n" << message_of(with(body)); }
+void refuses(const std::string& body, const std::string& rule) {
+  EXPECT_EQ(refusal(with(body)), rule) << body << "\n" << message_of(with(body));
+}
 std::string type_of(const std::string& body, const Name& name) {
   const Program program = parse(with(body));
   return print(infer(program).at(name));
@@ -69,19 +71,27 @@ TEST(Rules, F0_version) {
 }
 TEST(Rules, F1_syntax) {
   accepts("y = g + g\nout y\n");
-  for (const char* body : {"y = g +\n", "for i in 0..3:\n  y = g\n", "y == g\n", "y g\n", "fuse ff:\nout g\n", "  y = g\n", "update w m\n", "out\n", "let 3 = 4\n", "dim\n", "y = g cut x\n",
-                           "group a = world\n", "in y f32[N\n", "in y f32[N] sideways\n", "program 1 again\n", "y = exp(g by P)\n", "fuse ff:\n  overlap o:\n    y = g\n"})
+  for (const char* body :
+       {"y = g +\n", "for i in 0..3:\n  y = g\n", "y == g\n", "y g\n", "fuse ff:\nout g\n", "  y = g\n", "update w m\n",
+        "out\n", "let 3 = 4\n", "dim\n", "y = g cut x\n", "group a = world\n", "in y f32[N\n", "in y f32[N] sideways\n",
+        "program 1 again\n", "y = exp(g by P)\n", "fuse ff:\n  overlap o:\n    y = g\n"})
     refuses(body, "F1");
-  EXPECT_EQ(said("for i in 0..3:\n  y = g\n"), "1: F1: `for`: control flow is not in the language\n    for i in 0..3:\n    ^^^\n    unroll it in the builder, or select(condition, a, b)");
+  EXPECT_EQ(said("for i in 0..3:\n  y = g\n"),
+            "1: F1: `for`: control flow is not in the language\n    for i in 0..3:\n    ^^^\n    unroll it in the "
+            "builder, or select(condition, a, b)");
 }
 TEST(Rules, F2_one_definition_a_name) {
   accepts("y = g + g\ny2 = g * g\nout y\n");
-  for (const char* body : {"y = g + g\ny = g * g\n", "g = x\n", "k = x\n", "let H = 3\n", "dim b\n", "fuse g:\n  y = b\n", "in c f32[N] local\n", "scalar ranks i64\n"}) refuses(body, "F2");
+  for (const char* body : {"y = g + g\ny = g * g\n", "g = x\n", "k = x\n", "let H = 3\n", "dim b\n",
+                           "fuse g:\n  y = b\n", "in c f32[N] local\n", "scalar ranks i64\n"})
+    refuses(body, "F2");
 }
 TEST(Rules, F3_declared_before_use) {
   accepts("y = g\nout y\n");
-  for (const char* body : {"y = nobody\n", "in y f32[M] local\n", "in y f32[#N] local\n", "in y f32[N] local on nowhere\n", "out nobody\n", "update w = nobody\n", "let a = g\n", "require M == 3\n", "require ranks(world2) == 1\n",
-                           "ragged U by nobody\n", "y = reduce(sum, g, g)\n", "group a = nobody.across\n", "y = z2 + g\nz2 = g\n"})
+  for (const char* body :
+       {"y = nobody\n", "in y f32[M] local\n", "in y f32[#N] local\n", "in y f32[N] local on nowhere\n", "out nobody\n",
+        "update w = nobody\n", "let a = g\n", "require M == 3\n", "require ranks(world2) == 1\n",
+        "ragged U by nobody\n", "y = reduce(sum, g, g)\n", "group a = nobody.across\n", "y = z2 + g\nz2 = g\n"})
     refuses(body, "F3");
 }
 TEST(Rules, F4_known_operation_and_reduction) {
@@ -90,20 +100,22 @@ TEST(Rules, F4_known_operation_and_reduction) {
   refuses("y = all_reduce(mul, g)\n", "F4");
   refuses("y = reshape(g)\n", "F4");
   EXPECT_NE(said("y = reshape(g)\n").find("reshape at the border"), std::string::npos);
-  EXPECT_EQ(said("y = all_reduce(mul, g)\n"), "16: F4: mul is not a reduction\n    y = all_reduce(mul, g)\n                   ^^^\n    sum prod min max avg");
+  EXPECT_EQ(
+      said("y = all_reduce(mul, g)\n"),
+      "16: F4: mul is not a reduction\n    y = all_reduce(mul, g)\n                   ^^^\n    sum prod min max avg");
 }
 TEST(Rules, F4_differentiation_is_unsupported) {
   try {
     parse(with("y = grad(g)\n"));
     FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-  }
+  } catch (const Error& error) { EXPECT_EQ(error.kind(), ErrorKind::unsupported); }
 }
 TEST(Rules, F5_arity) {
   accepts("y = matmul(x, w1)\nout y\n");
-  for (const char* body : {"y = matmul(x)\n", "y = all_reduce(x)\n", "y = all_gather(q, 0)\n", "y = reduce_scatter(sum, g)\n", "y = sum()\n", "y = sum(g, g)\n", "y = select(g, g)\n", "y = dropout(g, 0.1)\n", "y = dropout(g, 1.5, k, 1)\n",
-                           "y = reduce(sum, g, 1 + 2)\n", "y = send(sx, k)\n", "y = all_reduce(sum, g by P)\n"})
+  for (const char* body :
+       {"y = matmul(x)\n", "y = all_reduce(x)\n", "y = all_gather(q, 0)\n", "y = reduce_scatter(sum, g)\n",
+        "y = sum()\n", "y = sum(g, g)\n", "y = select(g, g)\n", "y = dropout(g, 0.1)\n", "y = dropout(g, 1.5, k, 1)\n",
+        "y = reduce(sum, g, 1 + 2)\n", "y = send(sx, k)\n", "y = all_reduce(sum, g by P)\n"})
     refuses(body, "F5");
 }
 TEST(Rules, F6_one_update_per_state) {
@@ -116,19 +128,19 @@ TEST(Rules, F7_update_fits) {
   refuses("a = reduce_scatter(sum, g, 0)\nupdate w = a\n", "F7");
   refuses("a = f16(all_reduce(sum, g))\nupdate w = a\n", "F7");
   refuses("update w = b\n", "F7");
-  EXPECT_EQ(said("a = reduce_scatter(sum, g, 0)\nupdate w = a\n"), "12: F7: state w is f32[N] replicated, a is f32[N] sliced(0)\n    update w = a\n               ^\n    convert the value (cast, all_gather) or declare the state so");
+  EXPECT_EQ(said("a = reduce_scatter(sum, g, 0)\nupdate w = a\n"),
+            "12: F7: state w is f32[N] replicated, a is f32[N] sliced(0)\n    update w = a\n               ^\n    "
+            "convert the value (cast, all_gather) or declare the state so");
 }
 TEST(Rules, F8_acyclic) {
   Program program = parse(with("a = b + 1.0\nb2 = a * 2.0\nc2 = b2 - a\nout c2\n"));
   program.blocks.push_back({Block::Kind::fuse, "f", {"a", "b2"}});
   EXPECT_NO_THROW(infer(program));
-  program.blocks[0].members = {"a", "c2"};                 // b2 needs the block, the block needs b2
+  program.blocks[0].members = {"a", "c2"};  // b2 needs the block, the block needs b2
   try {
     infer(program);
     FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.rule(), "F8");
-  }
+  } catch (const Error& error) { EXPECT_EQ(error.rule(), "F8"); }
 }
 
 // ---- S: sizes
@@ -138,14 +150,17 @@ TEST(Rules, S1_broadcasting) {
   EXPECT_EQ(type_of("y = t * 2.0\n", "y"), "f32[#P] replicated");
   refuses("y = g + b\n", "S1");
   refuses("y = t + b\n", "S1");
-  EXPECT_EQ(said("y = g + b\n"), "9: S1: b has size H where the others have N (dimension -1)\n    y = g + b\n            ^\n    sizes are equal when their names are; state a requirement or reshape outside");
+  EXPECT_EQ(said("y = g + b\n"),
+            "9: S1: b has size H where the others have N (dimension -1)\n    y = g + b\n            ^\n    sizes are "
+            "equal when their names are; state a requirement or reshape outside");
 }
 TEST(Rules, S2_fold_dimensions_exist) {
   accepts("y = sum(x, 0, -1)\ny1 = sum(p by P)\nout y\n");
   EXPECT_EQ(type_of("y = sum(x, -1)\n", "y"), "f32[B, 1] local");
   EXPECT_EQ(type_of("y = sum(x)\n", "y"), "f32[] local");
   EXPECT_EQ(type_of("y = sum(p by P)\n", "y"), "f32[#P] replicated");
-  for (const char* body : {"y = sum(x, 2)\n", "y = sum(x, -3)\n", "y = sum(x by P)\n", "y = sum(x, 0, 0)\n"}) refuses(body, "S2");
+  for (const char* body : {"y = sum(x, 2)\n", "y = sum(x, -3)\n", "y = sum(x by P)\n", "y = sum(x, 0, 0)\n"})
+    refuses(body, "S2");
 }
 TEST(Rules, S3_contracted_sizes_are_one) {
   accepts("y = matmul(x, w1)\nout y\n");
@@ -171,12 +186,12 @@ TEST(Rules, D2_scalars_are_weak) {
   EXPECT_EQ(type_of("y = lr * f\n", "y"), "f16[N] local");
   EXPECT_EQ(type_of("y = k * n\n", "y"), "i8[N] local");
   EXPECT_EQ(type_of("y = lr * 2.0\n", "y"), "f32[] replicated");
-  refuses("y = n * 0.5\n", "D2");                                                   // would become 0
+  refuses("y = n * 0.5\n", "D2");  // would become 0
   refuses("y = n + 1000\n", "D2");
   refuses("y = rand(g, 1) * g\n", "D2");
 }
 TEST(Rules, D5_casts_are_written_where_rounding_is_meant) {
-  EXPECT_EQ(type_of("y = exp(f) * f\n", "y"), "f16[N] local");                       // computed in f32, named f16
+  EXPECT_EQ(type_of("y = exp(f) * f\n", "y"), "f16[N] local");  // computed in f32, named f16
   refuses("y = f16(exp(f32(f))) + f32(f)\n", "D1");
 }
 TEST(Rules, D3_avg_is_for_floats) {
@@ -214,7 +229,10 @@ TEST(Rules, W2_presence_is_the_intersection) {
 // ---- L: layouts
 TEST(Rules, L1_sliced_dimension_exists) {
   accepts("in y f32[B, H] sliced(1)\ny1 = reduce_scatter(sum, x, 1)\ny2 = b cut 0\n");
-  for (const char* body : {"in y f32[B, H] sliced(2)\n", "in y f32[B, 1] sliced(1)\n", "y = reduce_scatter(sum, x, 2)\n", "y = scatter(r0, 5)\n", "y = b cut 1\n", "y = one cut 1\n", "y = all_to_all(q, 2)\n"}) refuses(body, "L1");
+  for (const char* body :
+       {"in y f32[B, H] sliced(2)\n", "in y f32[B, 1] sliced(1)\n", "y = reduce_scatter(sum, x, 2)\n",
+        "y = scatter(r0, 5)\n", "y = b cut 1\n", "y = one cut 1\n", "y = all_to_all(q, 2)\n"})
+    refuses(body, "L1");
 }
 TEST(Rules, L2_local_with_replicated) {
   EXPECT_EQ(type_of("y = x + b\n", "y"), "f32[B, H] local");
@@ -226,33 +244,50 @@ TEST(Rules, L3_root_with_replicated) {
 }
 TEST(Rules, L4_two_kinds_of_layout) {
   accepts("y = all_gather(q) + x\nout y\n");
-  for (const char* body : {"y = x + q\n", "y = q + s\n", "y = r0 + x\n", "y = s + x\n", "y = r0 + q\n"}) refuses(body, "L4");
-  EXPECT_EQ(said("y = x + q\n"), "9: L4: x is local, q is sliced(0)\n    y = x + q\n            ^\n    bring one of them to replicated, or both to the same layout");
+  for (const char* body : {"y = x + q\n", "y = q + s\n", "y = r0 + x\n", "y = s + x\n", "y = r0 + q\n"})
+    refuses(body, "L4");
+  EXPECT_EQ(said("y = x + q\n"),
+            "9: L4: x is local, q is sliced(0)\n    y = x + q\n            ^\n    bring one of them to replicated, or "
+            "both to the same layout");
 }
 TEST(Rules, L5_conversions_get_what_they_take) {
-  accepts("a = all_reduce(sum, x)\nb2 = all_gather(q)\nc2 = broadcast(r0)\nd = broadcast(x, 1)\ne2 = scatter(r0, 0)\nf2 = gather(q, 1)\ng2 = all_to_all(q, 1)\nh = all_to_all(rows)\no = reduce(sum, x, 1)\n");
-  for (const char* body : {"y = all_reduce(sum, b)\n", "y = all_reduce(sum, q)\n", "y = all_gather(x)\n", "y = broadcast(x)\n", "y = broadcast(q)\n", "y = broadcast(r0, 1)\n", "y = scatter(b, 0)\n", "y = gather(x, 0)\n", "y = all_to_all(b)\n",
-                           "y = all_to_all(q)\n", "y = all_to_all(x, 1)\n", "y = reduce_scatter(sum, b, 0)\n", "y = reduce(sum, r0, 0)\n"})
+  accepts(
+      "a = all_reduce(sum, x)\nb2 = all_gather(q)\nc2 = broadcast(r0)\nd = broadcast(x, 1)\ne2 = scatter(r0, 0)\nf2 = "
+      "gather(q, 1)\ng2 = all_to_all(q, 1)\nh = all_to_all(rows)\no = reduce(sum, x, 1)\n");
+  for (const char* body : {"y = all_reduce(sum, b)\n", "y = all_reduce(sum, q)\n", "y = all_gather(x)\n",
+                           "y = broadcast(x)\n", "y = broadcast(q)\n", "y = broadcast(r0, 1)\n", "y = scatter(b, 0)\n",
+                           "y = gather(x, 0)\n", "y = all_to_all(b)\n", "y = all_to_all(q)\n", "y = all_to_all(x, 1)\n",
+                           "y = reduce_scatter(sum, b, 0)\n", "y = reduce(sum, r0, 0)\n"})
     refuses(body, "L5");
   EXPECT_EQ(said("y = all_reduce(sum, b)\n"),
-            "21: L5: all_reduce of b, which is replicated: its ranks hold one value already, the sum would count it once per rank\n"
-            "    y = all_reduce(sum, b)\n                        ^\n    drop it; to multiply by the number of ranks say so: x * ranks");
+            "21: L5: all_reduce of b, which is replicated: its ranks hold one value already, the sum would count it "
+            "once per rank\n"
+            "    y = all_reduce(sum, b)\n                        ^\n    drop it; to multiply by the number of ranks "
+            "say so: x * ranks");
 }
 TEST(Rules, L6_the_pending_reduction) {
   accepts("y = all_reduce(sum, s)\ny1 = reduce_scatter(max, m, 0)\nout y\n");
   refuses("y = all_reduce(max, s)\n", "L6");
   refuses("y = all_reduce(avg, s)\n", "L6");
-  EXPECT_EQ(said("y = all_reduce(max, s)\n"), "16: L6: s is a pending sum, all_reduce asks for max\n    y = all_reduce(max, s)\n                   ^^^\n    all_reduce(sum, s)");
+  EXPECT_EQ(said("y = all_reduce(max, s)\n"),
+            "16: L6: s is a pending sum, all_reduce asks for max\n    y = all_reduce(max, s)\n                   ^^^\n "
+            "   all_reduce(sum, s)");
 }
 TEST(Rules, L7_only_what_is_linear) {
-  for (const char* body : {"y = s + s\n", "y = 2.0 * s\n", "y = s / lr\n", "y = -s\n", "y = f16(s)\n", "y = select(b > 0, s, 0)\n", "y = b * s\n", "y = matmul(s, w1)\n", "y = sum(s, 0)\n", "y = max(m, mm)\n", "y = amax(m, 1)\n", "y = si * 3\n"}) accepts(body);
+  for (const char* body : {"y = s + s\n", "y = 2.0 * s\n", "y = s / lr\n", "y = -s\n", "y = f16(s)\n",
+                           "y = select(b > 0, s, 0)\n", "y = b * s\n", "y = matmul(s, w1)\n", "y = sum(s, 0)\n",
+                           "y = max(m, mm)\n", "y = amax(m, 1)\n", "y = si * 3\n"})
+    accepts(body);
   EXPECT_EQ(type_of("y = matmul(s, w1)\n", "y"), "f32[B, K] partial(sum)");
   EXPECT_EQ(type_of("y = amax(m, 1)\n", "y"), "f32[B, 1] partial(max)");
-  for (const char* body : {"y = s + 1.0\n", "y = s + b\n", "y = s * s\n", "y = 1 / s\n", "y = exp(s)\n", "y = select(s > 0, s, 0)\n", "y = amax(s)\n", "y = max(m, b)\n", "y = sum(m)\n", "y = m + m\n", "y = prod(s)\n", "y = sum(s * s)\n", "y = si / 2\n",
-                           "y = i64(s)\n", "y = max(m, s)\n"})
+  for (const char* body :
+       {"y = s + 1.0\n", "y = s + b\n", "y = s * s\n", "y = 1 / s\n", "y = exp(s)\n", "y = select(s > 0, s, 0)\n",
+        "y = amax(s)\n", "y = max(m, b)\n", "y = sum(m)\n", "y = m + m\n", "y = prod(s)\n", "y = sum(s * s)\n",
+        "y = si / 2\n", "y = i64(s)\n", "y = max(m, s)\n"})
     refuses(body, "L7");
   EXPECT_EQ(said("zz = sum(z, 1)\ny = zz + 1.0\n"),
-            "5: L7: zz is a pending sum; this is not linear in it, so it would be done to each contribution\n    y = zz + 1.0\n        ^^\n    finish it first: all_reduce(sum, zz)");
+            "5: L7: zz is a pending sum; this is not linear in it, so it would be done to each contribution\n    y = "
+            "zz + 1.0\n        ^^\n    finish it first: all_reduce(sum, zz)");
 }
 TEST(Rules, L8_nothing_pending_leaves) {
   accepts("y = all_reduce(sum, s)\nout y\n");
@@ -262,18 +297,22 @@ TEST(Rules, L8_nothing_pending_leaves) {
   refuses("in gp f32[N] partial(sum)\nupdate w = gp\n", "L8");
 }
 TEST(Rules, L9_one_factor) {
-  EXPECT_EQ(type_of("y = q + b\n", "y"), "f32[B, H] sliced(0)");                   // b has no such factor: read whole
-  EXPECT_EQ(type_of("y = z + b\n", "y"), "f32[B, H] sliced(1)");                   // b has it: read in its part
+  EXPECT_EQ(type_of("y = q + b\n", "y"), "f32[B, H] sliced(0)");  // b has no such factor: read whole
+  EXPECT_EQ(type_of("y = z + b\n", "y"), "f32[B, H] sliced(1)");  // b has it: read in its part
   EXPECT_EQ(type_of("y = matmul(q, w1)\n", "y"), "f32[B, K] sliced(0)");
   EXPECT_EQ(type_of("y = conv2d(j, e)\n", "y"), "f32[B, H, H, H] partial(sum)");
   refuses("y = q + z\n", "L9");
   refuses("y = matmul(q, w1k)\n", "L9");
-  EXPECT_EQ(said("y = q + z\n"), "9: L9: q is sliced(0) and z is sliced(1): not the same dimension of the result\n    y = q + z\n            ^\n    all_gather one, or all_to_all it to the other's dimension");
+  EXPECT_EQ(said("y = q + z\n"),
+            "9: L9: q is sliced(0) and z is sliced(1): not the same dimension of the result\n    y = q + z\n           "
+            " ^\n    all_gather one, or all_to_all it to the other's dimension");
 }
 TEST(Rules, L10_whole_factors_are_not_cut) {
   accepts("y = conv2d(j, e)\n");
   refuses("y = conv2d(i, e)\n", "L10");
-  EXPECT_EQ(said("y = conv2d(i, e)\n"), "12: L10: conv2d needs its neighbours along dimension 2, which is cut\n    y = conv2d(i, e)\n               ^\n    slice batch or channels instead (halo exchange is not in the language)");
+  EXPECT_EQ(said("y = conv2d(i, e)\n"),
+            "12: L10: conv2d needs its neighbours along dimension 2, which is cut\n    y = conv2d(i, e)\n              "
+            " ^\n    slice batch or channels instead (halo exchange is not in the language)");
 }
 TEST(Rules, L11_a_reduced_factor_that_is_cut_is_pending) {
   EXPECT_EQ(type_of("y = sum(q, 0)\n", "y"), "f32[1, H] partial(sum)");

@@ -25,20 +25,21 @@ inline std::string refusal(const std::string& text) {
 inline std::string message_of(const std::string& text) {
   try {
     parse(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "accepted";
 }
 
 inline std::filesystem::path source_dir() { return WEFT_SOURCE_DIR; }
-inline std::string complete_program(const std::string& name) { return read_file(source_dir() / "tests/cases/program" / (name + ".weft")); }
+inline std::string complete_program(const std::string& name) {
+  return read_file(source_dir() / "tests/cases/program" / (name + ".weft"));
+}
 inline std::string example(const std::string& name) { return read_file(source_dir() / "examples" / (name + ".weft")); }
 
 // The text without comments and blank lines: what print makes of it.
 inline std::string without_comments(const std::string& text) {
   std::string out;
-  for (const SourceLine& line : source_lines(text)) out += std::string(static_cast<size_t>(line.indent), ' ') + line.text + "\n";
+  for (const SourceLine& line : source_lines(text))
+    out += std::string(static_cast<size_t>(line.indent), ' ') + line.text + "\n";
   return out;
 }
 
@@ -56,7 +57,8 @@ inline Tensor reals(std::vector<int64_t> shape, const std::function<double(int64
   return t;
 }
 
-inline Tensor integers(std::vector<int64_t> shape, const std::function<int64_t(int64_t)>& at, Dtype dtype = Dtype::i64) {
+inline Tensor integers(std::vector<int64_t> shape, const std::function<int64_t(int64_t)>& at,
+                       Dtype dtype = Dtype::i64) {
   Tensor t;
   t.dtype = dtype;
   for (int64_t i = 0; i < elements_of(shape); ++i) t.i.push_back(at(i));
@@ -65,12 +67,15 @@ inline Tensor integers(std::vector<int64_t> shape, const std::function<int64_t(i
 }
 
 // A value that names its rank and index and is no round number.
-inline double coded(int rank, int64_t index) { return 0.001 * static_cast<double>((index * 37 + 11) % 1009) + rank - 1.25; }
+inline double coded(int rank, int64_t index) {
+  return 0.001 * static_cast<double>((index * 37 + 11) % 1009) + rank - 1.25;
+}
 
 // The rank's slice along dim, made anew from the whole (not by the evaluator's code).
 inline Tensor cut(const Tensor& whole, int dim, int rank, int ranks) {
   int64_t outer = 1, inner = 1;
-  for (int d = 0; d < static_cast<int>(whole.shape.size()); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : whole.shape[static_cast<size_t>(d)];
+  for (int d = 0; d < static_cast<int>(whole.shape.size()); ++d)
+    (d < dim ? outer : inner) *= d == dim ? 1 : whole.shape[static_cast<size_t>(d)];
   const int64_t n = whole.shape[static_cast<size_t>(dim)], begin = rank * n / ranks, end = (rank + 1) * n / ranks;
   Tensor part;
   part.dtype = whole.dtype;
@@ -80,13 +85,17 @@ inline Tensor cut(const Tensor& whole, int dim, int rank, int ranks) {
     for (int64_t i = begin; i < end; ++i)
       for (int64_t k = 0; k < inner; ++k) {
         const auto at = static_cast<size_t>((o * n + i) * inner + k);
-        if (is_float(whole.dtype)) part.f.push_back(whole.f[at]);
-        else part.i.push_back(whole.i[at]);
+        if (is_float(whole.dtype))
+          part.f.push_back(whole.f[at]);
+        else
+          part.i.push_back(whole.i[at]);
       }
   return part;
 }
 
-inline std::vector<Tensor> everywhere(const Tensor& whole, int ranks) { return std::vector<Tensor>(static_cast<size_t>(ranks), whole); }
+inline std::vector<Tensor> everywhere(const Tensor& whole, int ranks) {
+  return std::vector<Tensor>(static_cast<size_t>(ranks), whole);
+}
 inline std::vector<Tensor> slices(const Tensor& whole, int dim, int ranks) {
   std::vector<Tensor> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(cut(whole, dim, rank, ranks));

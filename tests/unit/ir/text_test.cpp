@@ -16,7 +16,8 @@ TEST_P(CompletePrograms, ReadBackByteForByte) {
   EXPECT_EQ(infer(program).size(), program.tensors.size() + program.ops.size());
 }
 INSTANTIATE_TEST_SUITE_P(All, CompletePrograms,
-                         testing::Values("adam", "adam_mixed", "adamw_clip", "lamb", "mlp", "sequence_parallel", "attention_end", "pipeline", "moe", "sgd_int"));
+                         testing::Values("adam", "adam_mixed", "adamw_clip", "lamb", "mlp", "sequence_parallel",
+                                         "attention_end", "pipeline", "moe", "sgd_int"));
 
 class Examples : public testing::TestWithParam<const char*> {};
 TEST_P(Examples, AreCanonicalButForComments) {
@@ -163,7 +164,8 @@ TEST(Text, Hoisting) {
 TEST(Text, Definitions) {
   const Program program = parse(
       "program 1 t\ndim B H\ntensors P\nscalar seed i64\n"
-      "in x f16[B, H] sliced(0)\nin gain f16[H] replicated\nin b f16[H] replicated\nin w f32[P] replicated\nin u f32[P] replicated\n"
+      "in x f16[B, H] sliced(0)\nin gain f16[H] replicated\nin b f16[H] replicated\nin w f32[P] replicated\nin u "
+      "f32[P] replicated\n"
       "z = rms_norm(x, gain)\n"
       "d = dropout(z + b, 0.1, seed, 1)\n"
       "p = softmax(d, -1)\n"
@@ -196,9 +198,11 @@ TEST(Text, Definitions) {
 
 // Errors carry the user's line even for what was hoisted out of it, and leave nothing behind.
 TEST(Text, ErrorsOfHoistedOperations) {
-  const std::string text = "program 1 t\ndim N\nin g f32[N] local\nin w f32[N] replicated\ny = w * sqrt(all_reduce(sum, w))\n";
+  const std::string text =
+      "program 1 t\ndim N\nin g f32[N] local\nin w f32[N] replicated\ny = w * sqrt(all_reduce(sum, w))\n";
   EXPECT_EQ(message_of(text),
-            "5:30: L5: all_reduce of w, which is replicated: its ranks hold one value already, the sum would count it once per rank\n"
+            "5:30: L5: all_reduce of w, which is replicated: its ranks hold one value already, the sum would count it "
+            "once per rank\n"
             "    y = w * sqrt(all_reduce(sum, w))\n"
             "                                 ^\n"
             "    drop it; to multiply by the number of ranks say so: x * ranks");
@@ -245,12 +249,12 @@ TEST(Shapes, ErrorsNameTheLine) {
   const auto said = [](const char* text) -> std::string {
     try {
       parse_shapes(text);
-    } catch (const Error& error) {
-      return error.what();
-    }
+    } catch (const Error& error) { return error.what(); }
     return "accepted";
   };
-  EXPECT_EQ(said("a 2 3\nb 4x\n"), "2:3: F1: `4x` is not a size\n    b 4x\n      ^^\n    NAME SIZE SIZE ..., sizes are integers of at least 0");
+  EXPECT_EQ(
+      said("a 2 3\nb 4x\n"),
+      "2:3: F1: `4x` is not a size\n    b 4x\n      ^^\n    NAME SIZE SIZE ..., sizes are integers of at least 0");
   EXPECT_NE(said("a 2\na 3\n").find("F2"), std::string::npos);
   EXPECT_NE(said("3 4\n").find("is not a name"), std::string::npos);
   EXPECT_NE(said("").find("empty"), std::string::npos);

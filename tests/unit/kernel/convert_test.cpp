@@ -1,4 +1,6 @@
 // convert() against base's load and store of single elements, all pairs.
+#include "weft/kernel/convert.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +10,6 @@
 
 #include "weft/base/error.h"
 #include "weft/expr/functions_impl.h"
-#include "weft/kernel/convert.h"
 
 using namespace weft;
 using namespace weft::kernel;
@@ -25,9 +26,12 @@ void expect_converted(Dtype from, const char* source, Dtype to, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     const char* at = source + i * size_bytes(from);
     char expected[8] = {};
-    if (is_float(from)) store_f64(to, expected, load_f64(from, at));
-    else if (from == Dtype::u64 && is_float(to)) store_f64(to, expected, load_f64(from, at));
-    else store_i64(to, expected, load_i64(from, at));
+    if (is_float(from))
+      store_f64(to, expected, load_f64(from, at));
+    else if (from == Dtype::u64 && is_float(to))
+      store_f64(to, expected, load_f64(from, at));
+    else
+      store_i64(to, expected, load_i64(from, at));
     ASSERT_EQ(0, std::memcmp(expected, got.data() + i * bytes, bytes))
         << name(from) << " -> " << name(to) << " element " << i << " = " << load_f64(from, at) << " gave "
         << load_f64(to, got.data() + i * bytes);

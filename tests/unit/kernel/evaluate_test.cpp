@@ -81,7 +81,7 @@ TEST(EvaluatorLibrary, SumsRoundOnceInRankOrder) {
   const std::vector<uint16_t> a(9, f32_to_f16(2048)), b(9, f32_to_f16(1)), c(9, f32_to_f16(1)), d{f32_to_f16(-2)};
   std::vector<uint16_t> y(9);
   run(code, {a.data(), b.data(), c.data(), d.data()}, {y.data()}, 9, {});
-  for (const uint16_t one : y) EXPECT_EQ(f16_to_f32(one), 2048);      // rounding at each step would lose both ones
+  for (const uint16_t one : y) EXPECT_EQ(f16_to_f32(one), 2048);  // rounding at each step would lose both ones
 }
 
 TEST(EvaluatorLibrary, SumsInTheWidestSource) {
@@ -201,7 +201,7 @@ TEST(Evaluator, TilesTakeTheirRowsFromTheCount) {
   const Kernel kernel = parse_kernel("kernel mm(rows, cols, batch): w, x -> y\n  y = matmul(x, w)");
   const std::vector<Dtype> inputs{Dtype::f64, Dtype::f64};
   const Evaluator evaluate(type(kernel, inputs));
-  const std::vector<double> x = {1, 2, 3, 4}, w = {1, 1, 2, 2};           // batch 2: x [2, 1, 2], w [2, 2, 1]
+  const std::vector<double> x = {1, 2, 3, 4}, w = {1, 1, 2, 2};  // batch 2: x [2, 1, 2], w [2, 2, 1]
   std::vector<double> y(2);
   const void* in[] = {w.data(), x.data()};
   void* out[] = {y.data()};

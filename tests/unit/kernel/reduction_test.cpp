@@ -23,8 +23,10 @@ std::vector<char> random_elements(Dtype dtype, int64_t count, uint32_t seed) {
   std::vector<char> data(static_cast<size_t>(count * size_bytes(dtype)));
   for (int64_t i = 0; i < count; i++) {
     char* at = data.data() + i * size_bytes(dtype);
-    if (is_float(dtype)) store_f64(dtype, at, (static_cast<int>(random() % 64) - 32) / 8.0);
-    else store_i64(dtype, at, static_cast<int64_t>(random()) << (random() % 32));
+    if (is_float(dtype))
+      store_f64(dtype, at, (static_cast<int>(random() % 64) - 32) / 8.0);
+    else
+      store_i64(dtype, at, static_cast<int64_t>(random()) << (random() % 32));
   }
   return data;
 }
@@ -75,8 +77,10 @@ TEST(Reduction, EveryDtypeEqualsItsArithmetic) {
         const int64_t bytes = size_bytes(dtype);
         for (int64_t i = 0; i < count; i++) {
           char *x = expected.data() + i * bytes, *y = b.data() + i * bytes;
-          if (is_float(dtype)) store_f64(dtype, x, float_oracle(r, load_f64(dtype, x), load_f64(dtype, y)));
-          else store_i64(dtype, x, integer_oracle(r, dtype, load_i64(dtype, x), load_i64(dtype, y)));
+          if (is_float(dtype))
+            store_f64(dtype, x, float_oracle(r, load_f64(dtype, x), load_f64(dtype, y)));
+          else
+            store_i64(dtype, x, integer_oracle(r, dtype, load_i64(dtype, x), load_i64(dtype, y)));
         }
         combine(r, dtype, a.data(), b.data(), count);
         EXPECT_EQ(a, expected) << name(r) << " " << weft::name(dtype) << " " << count;
@@ -95,8 +99,10 @@ TEST(Reduction, IdentityChangesNothing) {
         std::vector<char> a = identity;
         char* y = b.data() + i * size_bytes(dtype);
         combine(r, dtype, a.data(), y, 1);
-        if (logical) EXPECT_EQ(load_f64(dtype, a.data()) != 0, load_f64(dtype, y) != 0);
-        else EXPECT_EQ(load_f64(dtype, a.data()), load_f64(dtype, y)) << name(r) << " " << weft::name(dtype);
+        if (logical)
+          EXPECT_EQ(load_f64(dtype, a.data()) != 0, load_f64(dtype, y) != 0);
+        else
+          EXPECT_EQ(load_f64(dtype, a.data()), load_f64(dtype, y)) << name(r) << " " << weft::name(dtype);
       }
     }
 }
@@ -116,10 +122,10 @@ TEST(Reduction, NanPropagatesFromEitherSide) {
 }
 
 TEST(Reduction, NarrowFloatsRoundOnce) {
-  uint16_t a = f32_to_f16(2048), b = f32_to_f16(1);             // 2049 is a tie: to even
+  uint16_t a = f32_to_f16(2048), b = f32_to_f16(1);  // 2049 is a tie: to even
   combine(Reduction::sum, Dtype::f16, &a, &b, 1);
   EXPECT_EQ(f16_to_f32(a), 2048);
-  a = f32_to_bf16(256), b = f32_to_bf16(3);                      // 259 lies between 258 and 260
+  a = f32_to_bf16(256), b = f32_to_bf16(3);  // 259 lies between 258 and 260
   combine(Reduction::sum, Dtype::bf16, &a, &b, 1);
   EXPECT_EQ(bf16_to_f32(a), 260);
 }

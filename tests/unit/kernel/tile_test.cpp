@@ -1,26 +1,31 @@
 // matmul() of every dtype against matmul_plain(), and both against a product written out; exact on small integers.
+#include "weft/kernel/tile.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "weft/kernel/tile.h"
-
 using namespace weft;
 using namespace weft::kernel;
 
 namespace {
 
-struct Case { int64_t batch, rows, inner, cols; bool w_batched; int64_t pad; };
-const Case cases[] = {{1, 0, 3, 5, false, 0}, {1, 3, 0, 5, false, 0}, {1, 3, 5, 0, false, 0}, {0, 3, 5, 2, true, 0},
-                      {1, 1, 1, 1, false, 0}, {1, 7, 13, 17, false, 0}, {2, 5, 9, 3, false, 2}, {3, 4, 16, 31, true, 0},
-                      {2, 33, 65, 129, true, 1}, {1, 5, 300, 257, false, 3}, {1, 130, 2, 520, false, 0}};
+struct Case {
+  int64_t batch, rows, inner, cols;
+  bool w_batched;
+  int64_t pad;
+};
+const Case cases[] = {{1, 0, 3, 5, false, 0},     {1, 3, 0, 5, false, 0},    {1, 3, 5, 0, false, 0},
+                      {0, 3, 5, 2, true, 0},      {1, 1, 1, 1, false, 0},    {1, 7, 13, 17, false, 0},
+                      {2, 5, 9, 3, false, 2},     {3, 4, 16, 31, true, 0},   {2, 33, 65, 129, true, 1},
+                      {1, 5, 300, 257, false, 3}, {1, 130, 2, 520, false, 0}};
 
 struct Matrices {
   MatmulArgs args;
   std::vector<char> x, w, y;
-  std::vector<int64_t> xi, wi;            // the values, as integers
+  std::vector<int64_t> xi, wi;  // the values, as integers
 };
 
 constexpr char poison = 0x6b;
@@ -129,9 +134,7 @@ TEST(Tile, BackendsAreNamed) {
   for (const Dtype dtype : all_dtypes()) {
     const std::string_view backend = matmul_backend(dtype);
     EXPECT_TRUE(backend == "onednn" || backend == "converted" || backend == "plain") << backend;
-    if (dtype == Dtype::f64 || dtype == Dtype::i32) {
-      EXPECT_EQ(backend, "plain");
-    }
+    if (dtype == Dtype::f64 || dtype == Dtype::i32) { EXPECT_EQ(backend, "plain"); }
   }
 }
 

@@ -24,9 +24,7 @@ std::string refusal(const std::string& text, std::vector<Dtype> inputs) {
   try {
     outputs(text, std::move(inputs));
     return "accepted";
-  } catch (const Error& error) {
-    return error.rule() + " " + error.what();
-  }
+  } catch (const Error& error) { return error.rule() + " " + error.what(); }
 }
 
 constexpr Dtype f64 = Dtype::f64, f32 = Dtype::f32, f16 = Dtype::f16, i64 = Dtype::i64, i8 = Dtype::i8, u8 = Dtype::u8,
@@ -70,7 +68,7 @@ TEST(Type, FoldsAndPositionsAreMarked) {
   EXPECT_EQ(typed.fold_of_output, (std::vector<int>{-1, 1}));
   EXPECT_EQ(typed.fold_reduction[1], Reduction::max);
   EXPECT_TRUE(typed.body.needs_positions);
-  EXPECT_EQ(typed.scalars, (Dtypes{i64}));                      // a seed keeps its 64 bits
+  EXPECT_EQ(typed.scalars, (Dtypes{i64}));  // a seed keeps its 64 bits
   EXPECT_EQ(typed.body.scalars.back().name, "ranks");
 }
 

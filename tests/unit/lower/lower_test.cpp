@@ -104,9 +104,7 @@ TEST(Lower, RefusesWhatTheLaunchLinesDoNotAllow) {
   const auto refused = [](const std::string& launch, bool mapped) {
     try {
       lower_fused("adam", launch, mapped);
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
+    } catch (const Error& e) { return std::string(e.what()); }
     return std::string("accepted");
   };
   EXPECT_NE(refused("launch f ring simple\n", false).find("does not keep order rank"), std::string::npos);

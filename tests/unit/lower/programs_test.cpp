@@ -84,9 +84,7 @@ TEST(Programs, StatesThatTakeEachOthersContentAreRefused) {
   try {
     lower(program, {}, {});
     FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::unsupported);
-  }
+  } catch (const Error& e) { EXPECT_EQ(e.kind(), ErrorKind::unsupported); }
 }
 
 TEST(Programs, AStateMayTakeAnInputsContent) {

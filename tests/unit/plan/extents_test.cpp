@@ -19,7 +19,7 @@ SpaceExtent cut(Cut c) { return {c, {}, nullptr}; }
 void expect_partition(const Instance& in, const Extents& e, int space, int slices, int64_t grain) {
   std::vector<int> marks(static_cast<size_t>(e.elements(space)));
   for (int64_t part = 0; part < in.parts(space); ++part) {
-    int64_t at = 0;                                          // in the part's own order
+    int64_t at = 0;  // in the part's own order
     for (int channel = 0; channel < in.channels(); ++channel) {
       const Range share = e.share(space, part, channel);
       ASSERT_EQ(share.begin, at);
@@ -83,7 +83,9 @@ TEST(Extents, EvenPartsFollowTheFormula) {
   EXPECT_EQ(e.part_size(0, 1), 2 * 2 * 2);
   EXPECT_EQ(e.part_size(0, 2), 2 * 3 * 2);
   std::vector<std::array<int64_t, 3>> runs;
-  e.runs(0, 1, {1, 7}, [&](int64_t offset, int64_t position, int64_t count) { runs.push_back({offset, position, count}); });
+  e.runs(0, 1, {1, 7}, [&](int64_t offset, int64_t position, int64_t count) {
+    runs.push_back({offset, position, count});
+  });
   EXPECT_EQ(runs, (std::vector<std::array<int64_t, 3>>{{0, 5, 3}, {3, 18, 3}}));
 }
 
@@ -91,18 +93,19 @@ TEST(Extents, CoarsePartsAreRunsOfFineOnes) {
   for (const int grain : {1, 4, 16})
     for (int m = 1; m <= 4; ++m)
       for (int g = 1; g <= 4; ++g) {
-        const Instance in(plan_of(fmt::format("space a parts {} even grain {}\nspace b parts {} even grain {}\n", m, grain, m * g, grain), 1), 2);
+        const Instance in(plan_of(fmt::format("space a parts {} even grain {}\nspace b parts {} even grain {}\n", m,
+                                              grain, m * g, grain),
+                                  1),
+                          2);
         for (int64_t size = 0; size <= 130; ++size) {
           const Extents e(in, {cut({1, size, 1}), cut({1, size, 1})}, {});
           for (int64_t p = 0; p < m; ++p) {
             int64_t fine = 0, count = 0;
             for (int64_t i = 0; i < g; ++i) fine += e.part_size(1, p * g + i);
             ASSERT_EQ(fine, e.part_size(0, p)) << grain << " " << m << " " << g << " " << size;
-            int64_t first = 0;                               // the first fine part that is not empty
+            int64_t first = 0;  // the first fine part that is not empty
             while (fine && e.part_size(1, p * g + first) == 0) ++first;
-            if (fine) {
-              ASSERT_EQ(e.run_at(0, p, 0, 1, count), e.run_at(1, p * g + first, 0, 1, count));
-            }
+            if (fine) { ASSERT_EQ(e.run_at(0, p, 0, 1, count), e.run_at(1, p * g + first, 0, 1, count)); }
           }
         }
       }
@@ -116,7 +119,8 @@ TEST(Extents, ChunksAreTheLargestOverParts) {
         const Extents e(in, {cut({1, size, 1})}, {grain});
         for (int channel = 0; channel < 2; ++channel) {
           int64_t most = 0;
-          for (int64_t p = 0; p < parts; ++p) most = std::max(most, (e.share(0, p, channel).size() + grain - 1) / grain);
+          for (int64_t p = 0; p < parts; ++p)
+            most = std::max(most, (e.share(0, p, channel).size() + grain - 1) / grain);
           ASSERT_EQ(e.chunks(0, channel), most) << parts << " " << grain << " " << size;
         }
       }
@@ -140,12 +144,16 @@ TEST(Extents, ChunksAreRoundedUpToGrain) {
 }
 
 TEST(Extents, EqualPartsAndLike) {
-  const Instance in(plan_of("space i parts 4 equal\nspace o parts 6 equal like i\nspace v parts 3 even\nspace w parts 5 equal like v\n", 2), 2);
+  const Instance in(
+      plan_of(
+          "space i parts 4 equal\nspace o parts 6 equal like i\nspace v parts 3 even\nspace w parts 5 equal like v\n",
+          2),
+      2);
   const Extents e(in, {cut({1, 20, 1}), {}, cut({1, 10, 1}), {}}, {3, 3, 3, 3});
   for (int64_t p = 0; p < 4; ++p) EXPECT_EQ(e.part_size(0, p), 5);
   for (int64_t p = 0; p < 6; ++p) EXPECT_EQ(e.part_size(1, p), 5);
   EXPECT_EQ(e.elements(1), 30);
-  EXPECT_EQ(e.part_size(3, 2), 4);                           // as part 2 of v
+  EXPECT_EQ(e.part_size(3, 2), 4);  // as part 2 of v
   EXPECT_EQ(e.part_size(3, 4), e.part_size(2, 1));
   for (int space = 0; space < 4; ++space) expect_partition(in, e, space, 2, 1);
   EXPECT_THROW(Extents(in, {cut({1, 21, 1}), {}, {}, {}}, {}), Error);
@@ -163,7 +171,8 @@ TEST(Extents, GivenCounts) {
 }
 
 TEST(Extents, CountsFromABufferComeLater) {
-  const Instance in(parse("plan 1 p\nspace f parts 3 fixed\nspace v parts 3 given by b\nbuffer b f i64 in\nlane main:\n  a:\n"), 2);
+  const Instance in(
+      parse("plan 1 p\nspace f parts 3 fixed\nspace v parts 3 given by b\nbuffer b f i64 in\nlane main:\n  a:\n"), 2);
   Extents e(in, {{}, {OnDevice{}, {}, nullptr}}, {4, 4});
   EXPECT_THROW(e.part_size(1, 0), Error);
   e.set_given(1, {4, 0, 9});
@@ -191,7 +200,10 @@ TEST(Extents, WrongExtentsAreRefused) {
 }
 
 TEST(Extents, SegmentsMeetTheirTensor) {
-  const Instance in(plan_of("space s parts 2 even\nspace t parts 3 fixed T of s by segment\nspace u parts 1 even of s by segment\n", 1), 2);
+  const Instance in(
+      plan_of("space s parts 2 even\nspace t parts 3 fixed T of s by segment\nspace u parts 1 even of s by segment\n",
+              1),
+      2);
   const SegmentTable table{{3, 0, 4, 1}};
   const Extents e(in, {{Cut{1, 8, 1}, {}, &table}, {}, {}}, {});
   EXPECT_EQ(e.part_size(1, 0), 4);
@@ -207,11 +219,14 @@ TEST(Extents, SegmentsMeetTheirTensor) {
   EXPECT_EQ(counts, (std::vector<int64_t>{3, 2, 1, 4, 3, 2, 1, 1}));
   int64_t count = 0;
   EXPECT_THROW(e.meet_at(1, 8, count), Error);
-  EXPECT_THROW(Extents(in, {cut({1, 8, 1}), {}, {}}, {}), Error);        // no segments bound
+  EXPECT_THROW(Extents(in, {cut({1, 8, 1}), {}, {}}, {}), Error);  // no segments bound
 }
 
 TEST(Extents, BlocksLieInTheirParts) {
-  const Instance in(plan_of("space s parts 3 even grain 8\nspace b parts 3 even of s by block 8\nspace q parts 1 fixed K of s by block 8\n", 2), 2);
+  const Instance in(plan_of("space s parts 3 even grain 8\nspace b parts 3 even of s by block 8\nspace q parts 1 fixed "
+                            "K of s by block 8\n",
+                            2),
+                    2);
   for (int64_t size = 0; size <= 130; ++size) {
     const Extents e(in, {cut({1, size, 1}), {}, {}}, {16, 2, 2});
     ASSERT_EQ(e.elements(1), (size + 7) / 8);
@@ -229,10 +244,11 @@ TEST(Extents, BlocksLieInTheirParts) {
 }
 
 TEST(Extents, RowsAndColumnsMeetByStride) {
-  const Instance in(plan_of("space s parts 1 even\nspace l parts 1 even of s by row\nspace h parts 1 even of s by column\n", 1), 2);
+  const Instance in(
+      plan_of("space s parts 1 even\nspace l parts 1 even of s by row\nspace h parts 1 even of s by column\n", 1), 2);
   std::vector<SpaceExtent> spaces = {cut({1, 24, 1}), {}, {}};
-  spaces[1].meeting = Meeting{{2, 3, 4}, {3, 1, 0}};         // one per row
-  spaces[2].meeting = Meeting{{2, 3, 4}, {0, 0, 1}};         // one per column
+  spaces[1].meeting = Meeting{{2, 3, 4}, {3, 1, 0}};  // one per row
+  spaces[2].meeting = Meeting{{2, 3, 4}, {0, 0, 1}};  // one per column
   const Extents e(in, spaces, {});
   EXPECT_EQ(e.elements(1), 6);
   EXPECT_EQ(e.elements(2), 4);
@@ -243,16 +259,16 @@ TEST(Extents, RowsAndColumnsMeetByStride) {
     EXPECT_EQ(e.meet_at(2, i, count), i % 4);
     EXPECT_EQ(count, 1);
   }
-  EXPECT_THROW(Extents(in, {cut({1, 24, 1}), {}, {}}, {}), Error);       // nobody says how they meet
+  EXPECT_THROW(Extents(in, {cut({1, 24, 1}), {}, {}}, {}), Error);  // nobody says how they meet
 }
 
 // ---- default chunks
 
 TEST(DefaultChunk, FillsOneSlotWithASlice) {
   const Instance ring(cases::load("ring_all_reduce"), 4);
-  EXPECT_EQ(default_chunk(ring, 4096), (std::vector<int64_t>{2048}));    // two slices of 1024 floats
+  EXPECT_EQ(default_chunk(ring, 4096), (std::vector<int64_t>{2048}));  // two slices of 1024 floats
   const Instance lamb(cases::load("fused_ring_lamb"), 4);
-  EXPECT_EQ(default_chunk(lamb, 4096)[0], 4096);                         // f16 on the wire
+  EXPECT_EQ(default_chunk(lamb, 4096)[0], 4096);  // f16 on the wire
 }
 
 TEST(DefaultChunk, DividesByThePartsOfAMessage) {
@@ -270,12 +286,17 @@ TEST(DefaultChunk, WithoutLinksItIsCacheSized) {
 TEST(DefaultChunk, SpacesOfOneLoopGoTogether) {
   const Instance in(cases::load("pairwise_all_to_all_v"), 4);
   EXPECT_EQ(default_chunk(in, 4096), (std::vector<int64_t>{1024, 1024}));
-  const Instance blocks(parse("plan 1 p\nspace s parts n even grain 8\nspace b parts n even of s by block 8\nbuffer x s f32 in\nbuffer q b f64 scratch\nlink main simple slots 2\nlane main:\n  loop s b:\n    x[r] -> >r+1\n    <r-1 -> x[r]\n"), 2);
+  const Instance blocks(
+      parse("plan 1 p\nspace s parts n even grain 8\nspace b parts n even of s by block 8\nbuffer x s f32 in\nbuffer q "
+            "b f64 scratch\nlink main simple slots 2\nlane main:\n  loop s b:\n    x[r] -> >r+1\n    <r-1 -> x[r]\n"),
+      2);
   EXPECT_EQ(default_chunk(blocks, 4096), (std::vector<int64_t>{1024, 128}));
 }
 
 TEST(DefaultChunk, IsRoundedToGrain) {
-  const Instance in(parse("plan 1 p\nspace s parts n even grain 48\nbuffer x s f32 in\nlink main simple slots 2\nlane main:\n  loop s:\n    x[r] -> >r+1\n    <r-1 -> x[r-1]\n"), 2);
+  const Instance in(parse("plan 1 p\nspace s parts n even grain 48\nbuffer x s f32 in\nlink main simple slots 2\nlane "
+                          "main:\n  loop s:\n    x[r] -> >r+1\n    <r-1 -> x[r-1]\n"),
+                    2);
   EXPECT_EQ(default_chunk(in, 4096)[0], 1008);
   EXPECT_EQ(default_chunk(in, 16)[0], 48);
 }

@@ -21,10 +21,11 @@ std::string shape(const Instance& in, int rank, int lane, int channel) {
     while (walk.next(s)) {
       out += fmt::format(" {}:{}:", s.source_step, s.kernel);
       for (const int64_t i : s.index) out += fmt::format("({})", i);
-      std::map<std::string, std::vector<int>> peers;         // per operand kind and name, as distances
+      std::map<std::string, std::vector<int>> peers;  // per operand kind and name, as distances
       for (const FlatOperand& o : s.operands)
         for (int i = 0; i < o.peer_count; ++i)
-          peers[fmt::format("{}/{}/{}/{}", static_cast<int>(o.kind), o.name, o.part_count, o.part_by)].push_back((o.peer_first + i - rank + 2 * n) % n);
+          peers[fmt::format("{}/{}/{}/{}", static_cast<int>(o.kind), o.name, o.part_count, o.part_by)].push_back(
+              (o.peer_first + i - rank + 2 * n) % n);
       for (auto& [what, list] : peers) {
         std::sort(list.begin(), list.end());
         out += fmt::format(" {}[", what);
@@ -48,7 +49,8 @@ bool repeats(const Instance& in, int64_t g) {
   for (int rank = 0; rank < in.ranks(); ++rank)
     for (int lane = 0; lane < static_cast<int>(in.plan().lanes.size()); ++lane)
       for (int channel = 0; channel < in.channels(); ++channel)
-        if (shape(in, rank, lane, channel) != shape(in, static_cast<int>((rank + g) % in.ranks()), lane, channel)) return false;
+        if (shape(in, rank, lane, channel) != shape(in, static_cast<int>((rank + g) % in.ranks()), lane, channel))
+          return false;
   return true;
 }
 
@@ -85,7 +87,7 @@ TEST(Period, IsTrueOfTheWalks) {
       try {
         in = std::make_unique<Instance>(cases::load(name), n);
       } catch (const Error&) {
-        continue;                                            // `require` says no
+        continue;  // `require` says no
       }
       const int64_t g = period(*in);
       EXPECT_EQ(n % g, 0);
@@ -94,18 +96,19 @@ TEST(Period, IsTrueOfTheWalks) {
 }
 
 int64_t period_of(const std::string& text, int n) {
-  return period(Instance(parse("plan 1 p\nspace s parts n even\nbuffer x s f32 in mapped\nlink main simple slots 1\n" + text), n));
+  return period(Instance(
+      parse("plan 1 p\nspace s parts n even\nbuffer x s f32 in mapped\nlink main simple slots 1\n" + text), n));
 }
 
 TEST(Period, WhatBreaksIt) {
   EXPECT_EQ(period_of("lane main:\n  x[r] -> >r+1\n", 12), 1);
-  EXPECT_EQ(period_of("lane main:\n  x[r] -> >0\n", 12), 12);                            // one root
+  EXPECT_EQ(period_of("lane main:\n  x[r] -> >0\n", 12), 12);  // one root
   EXPECT_EQ(period_of("lane main:\n  when r % 3 == 1:\n    x[r] -> >r+1\n", 12), 3);
   EXPECT_EQ(period_of("lane main:\n  when r / 4 == 1:\n    x[r] -> >r+1\n", 12), 12);
   EXPECT_EQ(period_of("lane main:\n  for j in 0..r % 6:\n    x[r] -> >r+1\n", 12), 6);
   EXPECT_EQ(period_of("lane main:\n  for j in 0..r:\n    x[r] -> >r+1\n", 12), 12);
-  EXPECT_EQ(period_of("lane main:\n  x[r] -> >0..r, >r+1..n\n", 12), 1);                  // all others
-  EXPECT_EQ(period_of("lane main:\n  x[r] -> >0..r\n", 12), 12);                          // not all others
+  EXPECT_EQ(period_of("lane main:\n  x[r] -> >0..r, >r+1..n\n", 12), 1);  // all others
+  EXPECT_EQ(period_of("lane main:\n  x[r] -> >0..r\n", 12), 12);          // not all others
   EXPECT_EQ(period_of("lane main:\n  x[r] -> >(r/4)*4 + (r+1) % 4\n", 12), 4);
   EXPECT_EQ(period_of("let t = sel(c == 0, r+1, r-1)\nchannels 2\nlane main:\n  x[r] -> >t\n", 12), 1);
   EXPECT_EQ(period_of("let t = sel(r % 2 == 0, r+1, none)\nlane main:\n  x[r] -> >t\n", 12), 2);
@@ -113,7 +116,8 @@ TEST(Period, WhatBreaksIt) {
   EXPECT_EQ(period_of("lane main:\n  a:\n  b: after a@0..n\n", 12), 1);
   EXPECT_EQ(period_of("lane main:\n  a:\n  b: after a@0..5\n", 12), 12);
   EXPECT_EQ(period_of("lane main:\n  x[0 : r] -> x[0 : r]\n", 12), 12);
-  EXPECT_EQ(period_of("lane main:\n  when n / 0 == 1 and r > 3:\n    x[r] -> >r+1\n", 12), 12);     // cannot be read: no claim
+  EXPECT_EQ(period_of("lane main:\n  when n / 0 == 1 and r > 3:\n    x[r] -> >r+1\n", 12),
+            12);  // cannot be read: no claim
 }
 
 TEST(Period, OfManyRanksIsQuick) {

@@ -1,9 +1,9 @@
+#include "weft/plan/small_vec.h"
+
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <vector>
-
-#include "weft/plan/small_vec.h"
 
 namespace weft::plan {
 namespace {
@@ -35,7 +35,7 @@ TEST(SmallVec, CopiesAndMovesAroundTheBorder) {
       EXPECT_EQ(content(copied), first(a));
       EXPECT_EQ(content(moved), first(a));
       EXPECT_TRUE(from.empty());
-      from = counted(b);                                     // a moved-from vector is as good as a new one
+      from = counted(b);  // a moved-from vector is as good as a new one
       EXPECT_EQ(content(from), first(b));
       to = std::move(from);
       EXPECT_EQ(content(to), first(b));

@@ -1,10 +1,11 @@
 // Statistics against the formulas of the literature, and against a plain count over all chunks.
+#include "weft/plan/stats.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
 
 #include "tests/unit/plan/cases.h"
-#include "weft/plan/stats.h"
 
 namespace weft::plan {
 namespace {
@@ -14,8 +15,11 @@ LaunchArgs args_of(const Instance& in, int64_t elements) {
   for (size_t i = 0; i < in.plan().spaces.size(); ++i) {
     const Space& s = in.plan().spaces[i];
     SpaceExtent e;
-    if (s.kind == Space::Kind::given) e.extent = Given{std::vector<int64_t>(static_cast<size_t>(in.parts(static_cast<int>(i))), elements / in.parts(static_cast<int>(i)))};
-    else if (s.derived == Space::Derived::no) e.extent = Cut{1, elements, 1};
+    if (s.kind == Space::Kind::given)
+      e.extent = Given{std::vector<int64_t>(static_cast<size_t>(in.parts(static_cast<int>(i))),
+                                            elements / in.parts(static_cast<int>(i)))};
+    else if (s.derived == Space::Derived::no)
+      e.extent = Cut{1, elements, 1};
     args.spaces.push_back(e);
   }
   args.buffers.resize(in.plan().buffers.size());
@@ -25,9 +29,13 @@ LaunchArgs args_of(const Instance& in, int64_t elements) {
 
 // n = 8, S = 32,000 bytes: every rank sends exactly (n-1)/n S in n-1 messages; all_reduce twice that.
 TEST(Stats, TrafficOfTheLiterature) {
-  struct Row { const char* name; int64_t bytes, messages; };
-  for (const Row& row : {Row{"ring_all_reduce", 56000, 14}, Row{"pairwise_two_shot_all_reduce", 56000, 14}, Row{"pairwise_all_to_all_v", 28000, 7},
-                         Row{"matmul_reduce_scatter", 28000, 7}, Row{"all_gather_matmul", 28000, 7}, Row{"fused_ring_adam", 56000, 14}}) {
+  struct Row {
+    const char* name;
+    int64_t bytes, messages;
+  };
+  for (const Row& row : {Row{"ring_all_reduce", 56000, 14}, Row{"pairwise_two_shot_all_reduce", 56000, 14},
+                         Row{"pairwise_all_to_all_v", 28000, 7}, Row{"matmul_reduce_scatter", 28000, 7},
+                         Row{"all_gather_matmul", 28000, 7}, Row{"fused_ring_adam", 56000, 14}}) {
     Plan plan = cases::load(row.name);
     plan.channels = expr::integer(1);
     for (Lane& lane : plan.lanes)
@@ -57,7 +65,7 @@ TEST(Stats, UnevenPartsAddUp) {
 }
 
 TEST(Stats, ChannelsSlicesAndChunksMultiplyMessages) {
-  const Instance in(cases::load("ring_all_reduce"), 4);      // two channels, two slices
+  const Instance in(cases::load("ring_all_reduce"), 4);  // two channels, two slices
   const RankStats one = stats(in, args_of(in, 4096), {512})[0], four = stats(in, args_of(in, 4096), {128})[0];
   EXPECT_EQ(one.messages_sent, 6 * 2 * 2);
   EXPECT_EQ(four.messages_sent, 6 * 2 * 2 * 4);
@@ -86,7 +94,7 @@ TEST(Stats, AdamReadsAndWrites) {
   EXPECT_EQ(s.bytes_written_here, 3 * 1000 * 4 + 4000 * 4);
   EXPECT_EQ(s.bytes_read_mapped, 0);
   EXPECT_EQ(s.passes, 1);
-  EXPECT_GT(s.flops, 10 * 1000);                             // the kernel, and three sums
+  EXPECT_GT(s.flops, 10 * 1000);  // the kernel, and three sums
 }
 
 TEST(Stats, WireTypesSetTheBytes) {
@@ -94,7 +102,8 @@ TEST(Stats, WireTypesSetTheBytes) {
   const Instance wide(plan, 4);
   plan.families[0].wire = "f16";
   const Instance narrow(plan, 4);
-  EXPECT_EQ(stats(narrow, args_of(narrow, 4000), {512})[0].bytes_sent * 2, stats(wide, args_of(wide, 4000), {512})[0].bytes_sent);
+  EXPECT_EQ(stats(narrow, args_of(narrow, 4000), {512})[0].bytes_sent * 2,
+            stats(wide, args_of(wide, 4000), {512})[0].bytes_sent);
 }
 
 TEST(Stats, LinksWithoutWireCarryWhatIsSent) {
@@ -103,7 +112,7 @@ TEST(Stats, LinksWithoutWireCarryWhatIsSent) {
   EXPECT_EQ(message_dtype(lamb, 1), Dtype::f64);
   const Instance pipe(cases::load("reduce_scatter_send_all_gather"), 4);
   EXPECT_EQ(message_dtype(pipe, find_family(pipe.plan(), "p2p")), Dtype::f32);
-  EXPECT_EQ(message_dtype(pipe, find_family(pipe.plan(), "ag")), Dtype::f32);      // passes on what came by p2p
+  EXPECT_EQ(message_dtype(pipe, find_family(pipe.plan(), "ag")), Dtype::f32);  // passes on what came by p2p
   const Instance moe(cases::load("moe_dispatch_gemm_combine"), 4);
   EXPECT_EQ(message_dtype(moe, find_family(moe.plan(), "cnt")), Dtype::i64);
 }
@@ -115,7 +124,7 @@ TEST(Stats, MappedReadsAndWrites) {
   EXPECT_EQ(s.bytes_read_mapped, 3 * 4000);
   EXPECT_EQ(s.bytes_written_here, 4000);
   EXPECT_EQ(s.messages_sent, 0);
-  EXPECT_EQ(s.awaits, 2 * 2 * 4);                            // ready@0..n and fin@0..n in two channels
+  EXPECT_EQ(s.awaits, 2 * 2 * 4);  // ready@0..n and fin@0..n in two channels
   EXPECT_EQ(s.flops, 3 * 1000);
   const Instance two(cases::load("two_shot_symmetric"), 4);
   const RankStats t = stats(two, args_of(two, 1000), {1 << 20})[1];
@@ -125,7 +134,7 @@ TEST(Stats, MappedReadsAndWrites) {
 
 TEST(Stats, MatmulFlops) {
   const Instance in(cases::load("matmul_reduce_scatter"), 2);
-  const RankStats s = stats(in, args_of(in, 60), {1 << 20})[0];          // cols = 3: 60 inputs, 2 * 3 each; and 30 sums
+  const RankStats s = stats(in, args_of(in, 60), {1 << 20})[0];  // cols = 3: 60 inputs, 2 * 3 each; and 30 sums
   EXPECT_EQ(s.flops, 2 * 60 * 3 + 30);
 }
 
@@ -134,7 +143,8 @@ TEST(Stats, PassesOverMemory) {
     const Instance in(cases::load(name), n);
     LaunchArgs args = args_of(in, 64);
     static const SegmentTable table{{32, 32}};
-    if (in.plan().spaces.size() > 1 && in.plan().spaces[1].derived == Space::Derived::segment) args.spaces[0].segments = &table;
+    if (in.plan().spaces.size() > 1 && in.plan().spaces[1].derived == Space::Derived::segment)
+      args.spaces[0].segments = &table;
     return stats(in, args, std::vector<int64_t>(in.plan().spaces.size(), 8))[0].passes;
   };
   EXPECT_EQ(passes("fused_ring_adam", 2), 1);
@@ -148,7 +158,8 @@ int64_t hops(const char* name, int n, int64_t size, int64_t chunk) {
   plan.channels = expr::integer(1);
   const Instance in(plan, n);
   int64_t most = 0;
-  for (const RankStats& s : stats(in, args_of(in, size), std::vector<int64_t>(plan.spaces.size(), chunk))) most = std::max(most, s.critical_hops);
+  for (const RankStats& s : stats(in, args_of(in, size), std::vector<int64_t>(plan.spaces.size(), chunk)))
+    most = std::max(most, s.critical_hops);
   return most;
 }
 
@@ -161,12 +172,13 @@ TEST(Stats, CriticalHops) {
   }
   EXPECT_EQ(hops("bruck_all_to_all", 8, 800, 1 << 20), 3);
   EXPECT_EQ(hops("barrier_dissemination", 8, 1, 1), 3);
-  EXPECT_EQ(hops("one_shot_symmetric", 4, 800, 1 << 20), 2); // ready and done
+  EXPECT_EQ(hops("one_shot_symmetric", 4, 800, 1 << 20), 2);  // ready and done
 }
 
 TEST(Stats, HopsOfLongLoopsFollowFromShortOnes) {
   for (const char* name : {"ring_all_reduce", "pairwise_two_shot_all_reduce", "chain_all_reduce"}) {
-    const int64_t four = hops(name, 4, 4 * 64, 16), five = hops(name, 4, 4 * 64 + 64, 16), nine = hops(name, 4, 4 * 64 + 5 * 64, 16);
+    const int64_t four = hops(name, 4, 4 * 64, 16), five = hops(name, 4, 4 * 64 + 64, 16),
+                  nine = hops(name, 4, 4 * 64 + 5 * 64, 16);
     EXPECT_GE(five, four) << name;
     EXPECT_EQ(nine - four, 5 * (five - four)) << name;
   }
@@ -180,7 +192,8 @@ TEST(Stats, EveryCaseCounts) {
     LaunchArgs args = args_of(in, 128);
     if (name == "fused_ring_lamb") args.spaces[0].segments = &table;
     int64_t sent = 0, received = 0, steps = 0;
-    for (const RankStats& s : stats(in, args, std::vector<int64_t>(in.plan().spaces.size(), 16))) sent += s.bytes_sent, received += s.bytes_received, steps += s.steps;
+    for (const RankStats& s : stats(in, args, std::vector<int64_t>(in.plan().spaces.size(), 16)))
+      sent += s.bytes_sent, received += s.bytes_received, steps += s.steps;
     EXPECT_EQ(sent, received);
     EXPECT_GT(steps, 0);
   }

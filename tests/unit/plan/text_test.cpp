@@ -136,7 +136,7 @@ lane other:
 
 TEST(PlanText, EveryStatementRoundTrips) {
   std::string text = everything;
-  text.replace(text.find("one<next"), 8, "<next");           // `one` is a kernel, no link
+  text.replace(text.find("one<next"), 8, "<next");  // `one` is a kernel, no link
   const Plan plan = parse(text);
   EXPECT_EQ(print(plan), text);
   EXPECT_EQ(print(parse(print(plan))), text);
@@ -150,12 +150,18 @@ TEST(PlanText, EveryStatementRoundTrips) {
 }
 
 TEST(PlanText, StatementsComeInAnyOrderAndPrintInOne) {
-  const Plan plan = parse("plan 1 p\nspace s parts 1 even\nlet a = r\nbuffer x s f32 in\nround hops\norder any\nlane main:\n  x[a] -> k -> x[0]\nkernel k: a -> b\n  b = a + a\nchannels 2\n");
-  EXPECT_EQ(print(plan), "plan 1 p\norder any\nround hops\nlet a = r\nchannels 2\nspace s parts 1 even\nbuffer x s f32 in\nkernel k: a -> b\n  b = a + a\nlane main:\n  x[a] -> k -> x[0]\n");
+  const Plan plan = parse(
+      "plan 1 p\nspace s parts 1 even\nlet a = r\nbuffer x s f32 in\nround hops\norder any\nlane main:\n  x[a] -> k -> "
+      "x[0]\nkernel k: a -> b\n  b = a + a\nchannels 2\n");
+  EXPECT_EQ(print(plan),
+            "plan 1 p\norder any\nround hops\nlet a = r\nchannels 2\nspace s parts 1 even\nbuffer x s f32 in\nkernel "
+            "k: a -> b\n  b = a + a\nlane main:\n  x[a] -> k -> x[0]\n");
 }
 
 TEST(PlanText, OwnFamilyAndLaneAreLeftOut) {
-  const Plan plan = parse("plan 1 p\nspace s parts n even\nbuffer x s f32 in\nlink main simple slots 4\nlane main:\n  loop s:\n    a: main<r-1 -> x[r] after main.b\n    b: x[r] -> main>r+1 after main{c+1}.a\n");
+  const Plan plan = parse(
+      "plan 1 p\nspace s parts n even\nbuffer x s f32 in\nlink main simple slots 4\nlane main:\n  loop s:\n    a: "
+      "main<r-1 -> x[r] after main.b\n    b: x[r] -> main>r+1 after main{c+1}.a\n");
   EXPECT_NE(print(plan).find("a: <r-1 -> x[r] after b\n"), std::string::npos);
   EXPECT_NE(print(plan).find("b: x[r] -> >r+1 after main{c+1}.a\n"), std::string::npos);
 }
@@ -164,9 +170,9 @@ TEST(PlanText, BuiltPlansPrintLikeReadOnes) {
   Plan plan = cases::load("ring_all_reduce");
   auto& loop = std::get<Loop>(plan.lanes[0].body[0]);
   auto& feed = std::get<Step>(loop.body[0]);
-  feed.targets[0].name = "main";                             // the lane's own, said aloud
+  feed.targets[0].name = "main";  // the lane's own, said aloud
   EXPECT_EQ(print(plan), cases::text("ring_all_reduce"));
-  EXPECT_EQ(print(feed), "feed: x[r-1] -> main>next");       // without the lane it cannot be left out
+  EXPECT_EQ(print(feed), "feed: x[r-1] -> main>next");  // without the lane it cannot be left out
   EXPECT_EQ(print(feed.reduced.empty() ? feed.others[0] : feed.reduced[0]), "x[r-1]");
 }
 
@@ -184,7 +190,10 @@ TEST(PlanText, FindsByName) {
 
 // ---- V1: each refusal with its place
 
-struct Wrong { const char* what; std::string from, to, where, message; };
+struct Wrong {
+  const char* what;
+  std::string from, to, where, message;
+};
 
 // A plan that is right, in which each row replaces one thing.
 const char* const right = R"(plan 1 right
@@ -272,7 +281,8 @@ const Wrong wrongs[] = {
     {"kernel inputs", "x[r]), x[r] -> twice", "x[r]) -> twice", "23:30", "takes 2 values, not 1"},
     {"kernel scalars", "-> twice(lr)", "-> twice", "23:36", "takes 1 scalars, not 0"},
     {"kernel outputs", "-> y[r], >next\n", "-> y[r]\n", "23:36", "gives 2 values to 1 targets"},
-    {"kernel twice", "kernel twice(lr): a, b -> d, e\n", "kernel twice(lr): a, b -> d\n  d = a + b * lr\nkernel twice(lr): a, b -> d, e\n", "17:8", "declared twice"},
+    {"kernel twice", "kernel twice(lr): a, b -> d, e\n",
+     "kernel twice(lr): a, b -> d\n  d = a + b * lr\nkernel twice(lr): a, b -> d, e\n", "17:8", "declared twice"},
     {"await lane", "after feed", "after up.feed", "22:46", "no lane up"},
     {"await nothing", "after feed", "after", "22:7", "`after` what?"},
     {"lag", "after feed", "after feed lag 0", "22:55", "not a lag"},
@@ -297,9 +307,7 @@ TEST(PlanText, WrongPlansAreV1WithTheirPlace) {
       EXPECT_EQ(e.kind(), ErrorKind::plan);
       EXPECT_EQ(e.rule(), "V1");
       EXPECT_NE(what.find(wrong.message), std::string::npos) << what;
-      if (!wrong.where.empty()) {
-        EXPECT_EQ(what.substr(0, what.find(": ")), wrong.where) << what;
-      }
+      if (!wrong.where.empty()) { EXPECT_EQ(what.substr(0, what.find(": ")), wrong.where) << what; }
     }
   }
 }
@@ -319,10 +327,12 @@ TEST(PlanText, ErrorsPointAndHelp) {
 
 TEST(PlanText, HostileTextIsAnError) {
   const std::string deep(100000, '(');
-  for (const std::string& text : {std::string(), std::string("\n\n"), std::string("plan"), std::string("plan 1"), "plan 1 p\nlet a = " + deep,
-                                  "plan 1 p\nlane main:\n  x[" + deep, std::string("plan 1 p\nlane main:\n  :"), std::string("plan 1 p\nlane main:"),
-                                  std::string("plan 1 p\nlane"), std::string("plan 1 p\nspace"), std::string("plan 1 p\nbuffer"), std::string("plan 1 p\nlink"),
-                                  std::string("plan 1 p\npost"), std::string("plan 1 p\npost ="), std::string("plan 1 p\ntable ="), std::string("plan 1 p\ntable t[ = 1")})
+  for (const std::string& text :
+       {std::string(), std::string("\n\n"), std::string("plan"), std::string("plan 1"), "plan 1 p\nlet a = " + deep,
+        "plan 1 p\nlane main:\n  x[" + deep, std::string("plan 1 p\nlane main:\n  :"),
+        std::string("plan 1 p\nlane main:"), std::string("plan 1 p\nlane"), std::string("plan 1 p\nspace"),
+        std::string("plan 1 p\nbuffer"), std::string("plan 1 p\nlink"), std::string("plan 1 p\npost"),
+        std::string("plan 1 p\npost ="), std::string("plan 1 p\ntable ="), std::string("plan 1 p\ntable t[ = 1")})
     EXPECT_THROW(parse(text), Error) << text.substr(0, 40);
 }
 

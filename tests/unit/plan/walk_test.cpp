@@ -1,4 +1,6 @@
 // Walks: what each rank, lane and channel does, and what does not exist for it.
+#include "weft/plan/walk.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -7,19 +9,21 @@
 #include <set>
 
 #include "tests/unit/plan/cases.h"
-#include "weft/plan/walk.h"
 
 namespace weft::plan {
 namespace {
 
 std::string operand_text(const Instance& in, const FlatOperand& o) {
-  const std::string peers = o.peer_count == 1 ? fmt::format("{}", o.peer_first) : fmt::format("{}+{}", o.peer_first, o.peer_count);
+  const std::string peers =
+      o.peer_count == 1 ? fmt::format("{}", o.peer_first) : fmt::format("{}+{}", o.peer_first, o.peer_count);
   if (o.kind == Operand::Kind::constant) return fmt::format("{}", o.value);
   if (o.kind == Operand::Kind::recv) return fmt::format("{}<{}", in.plan().families[o.name].name, peers);
   if (o.kind == Operand::Kind::send) return fmt::format("{}>{}", in.plan().families[o.name].name, peers);
   std::string parts;
-  for (int64_t i = 0; i < o.part_count; ++i) parts += fmt::format("{}{}", i ? " " : "", part_at(o, i, in.parts(in.buffer_space(o.name))));
-  return fmt::format("{}{}{}[{}]", o.accumulate ? "+" : "", in.plan().buffers[o.name].name, o.here ? "" : "@" + peers, parts);
+  for (int64_t i = 0; i < o.part_count; ++i)
+    parts += fmt::format("{}{}", i ? " " : "", part_at(o, i, in.parts(in.buffer_space(o.name))));
+  return fmt::format("{}{}{}[{}]", o.accumulate ? "+" : "", in.plan().buffers[o.name].name, o.here ? "" : "@" + peers,
+                     parts);
 }
 
 std::string step_text(const Instance& in, const FlatStep& s) {
@@ -32,7 +36,8 @@ std::string step_text(const Instance& in, const FlatStep& s) {
     out += " " + operand_text(in, s.operands[i]);
   }
   for (const FlatAwait& a : s.after)
-    out += fmt::format(" after {}.{}@{}+{}{{{}+{}}}-{}", in.plan().lanes[a.lane].name, in.label(a.label), a.peer_first, a.peer_count, a.channel_first, a.channel_count, a.lag);
+    out += fmt::format(" after {}.{}@{}+{}{{{}+{}}}-{}", in.plan().lanes[a.lane].name, in.label(a.label), a.peer_first,
+                       a.peer_count, a.channel_first, a.channel_count, a.lag);
   return out;
 }
 
@@ -98,14 +103,20 @@ TEST(Walk, TargetsKeepTheirNumber) {
   std::vector<uint16_t> slots;
   while (walk.next_block())
     while (walk.next(step))
-      if (step.label != FlatStep::no_label && in.label(step.label) == "upd") slots.assign(step.target_slot.begin(), step.target_slot.end());
-  EXPECT_EQ(slots, (std::vector<uint16_t>{0, 1, 3}));        // >0..r is empty on rank 0
+      if (step.label != FlatStep::no_label && in.label(step.label) == "upd")
+        slots.assign(step.target_slot.begin(), step.target_slot.end());
+  EXPECT_EQ(slots, (std::vector<uint16_t>{0, 1, 3}));  // >0..r is empty on rank 0
 }
 
 TEST(Walk, AbsentSourcesOrTargetsMakeAnEmptyStep) {
-  const Instance in(parse("plan 1 p\nlet q = none\nspace s parts n even\nbuffer x s f32 in mapped\nbuffer y s f32 out\nlink main simple slots 1\nkernel k: a, b -> c\n  c = a + b\nlane main:\n  loop s:\n"
-                          "    a: <q -> y[0]\n    b: x[0] -> >q\n    d: x@q[0] -> y[0]\n    e: sum(<q, x[0]) -> y[0], >q\n    f: x@0..0[0], <q -> k -> y[0]\n    g: x[q] -> y[0]\n    h: after a@q, a@0..0, a@0..n\n"), 3);
-  EXPECT_EQ(walk_text(in, 1, 0, 0), "loop s\n  a:\n  b:\n  d:\n  e: x[0] -> y[0]\n  f:\n  g:\n  h: after main.a@0+3{0+1}-0\n");
+  const Instance in(
+      parse("plan 1 p\nlet q = none\nspace s parts n even\nbuffer x s f32 in mapped\nbuffer y s f32 out\nlink main "
+            "simple slots 1\nkernel k: a, b -> c\n  c = a + b\nlane main:\n  loop s:\n"
+            "    a: <q -> y[0]\n    b: x[0] -> >q\n    d: x@q[0] -> y[0]\n    e: sum(<q, x[0]) -> y[0], >q\n    f: "
+            "x@0..0[0], <q -> k -> y[0]\n    g: x[q] -> y[0]\n    h: after a@q, a@0..0, a@0..n\n"),
+      3);
+  EXPECT_EQ(walk_text(in, 1, 0, 0),
+            "loop s\n  a:\n  b:\n  d:\n  e: x[0] -> y[0]\n  f:\n  g:\n  h: after main.a@0+3{0+1}-0\n");
   Walk walk(in, 1, 0, 0);
   FlatStep step;
   walk.next_block();
@@ -115,21 +126,31 @@ TEST(Walk, AbsentSourcesOrTargetsMakeAnEmptyStep) {
 }
 
 TEST(Walk, PeersAndPartsWrap) {
-  const Instance in(parse("plan 1 p\nspace s parts 4 even\nbuffer x s f32 in mapped\nbuffer y s f32 out\nlane main:\n  x@r-5[r-9] -> y[-1 : 3 by 2]\n  x@r+3[1 : 5 by 4 run 2] -> y[0 : 2]\n"), 3);
+  const Instance in(parse("plan 1 p\nspace s parts 4 even\nbuffer x s f32 in mapped\nbuffer y s f32 out\nlane main:\n  "
+                          "x@r-5[r-9] -> y[-1 : 3 by 2]\n  x@r+3[1 : 5 by 4 run 2] -> y[0 : 2]\n"),
+                    3);
   EXPECT_EQ(walk_text(in, 1, 0, 0), "once\n  : ; x@2[0] -> y[3 1 3]\n  : ; x[1 2 1 2 1] -> y[0 1]\n");
 }
 
 TEST(Walk, BlocksWithoutStepsAreNoBlocks) {
-  const char* text = "plan 1 p\nspace s parts n even\nbuffer x s f32 in\nbuffer y s f32 out\nlane main:\n  a: x[0] -> y[0]\n  when r == 0:\n    loop s:\n      b: x[0] -> y[0]\n  c: x[0] -> y[0]\n"
-                     "  loop s:\n    for j in 1..r:\n      when j == 7:\n        d: x[0] -> y[0]\n  e: x[0] -> y[0]\n";
+  const char* text =
+      "plan 1 p\nspace s parts n even\nbuffer x s f32 in\nbuffer y s f32 out\nlane main:\n  a: x[0] -> y[0]\n  when r "
+      "== 0:\n    loop s:\n      b: x[0] -> y[0]\n  c: x[0] -> y[0]\n"
+      "  loop s:\n    for j in 1..r:\n      when j == 7:\n        d: x[0] -> y[0]\n  e: x[0] -> y[0]\n";
   const Instance in(parse(text), 3);
-  EXPECT_EQ(walk_text(in, 0, 0, 0), "once\n  a: ; x[0] -> y[0]\nloop s\n  b: ; x[0] -> y[0]\nonce\n  c: ; x[0] -> y[0]\n  e: ; x[0] -> y[0]\n");
+  EXPECT_EQ(walk_text(in, 0, 0, 0),
+            "once\n  a: ; x[0] -> y[0]\nloop s\n  b: ; x[0] -> y[0]\nonce\n  c: ; x[0] -> y[0]\n  e: ; x[0] -> y[0]\n");
   EXPECT_EQ(walk_text(in, 2, 0, 0), "once\n  a: ; x[0] -> y[0]\n  c: ; x[0] -> y[0]\n  e: ; x[0] -> y[0]\n");
 }
 
 TEST(Walk, LoopsInForAreBlocksOfTheirOwn) {
-  const Instance in(parse("plan 1 p\nspace s parts n even\nbuffer x s f32 in\nlane main:\n  for i in 0..2:\n    a: x[i] -> x[i]\n    loop s:\n      for j in i..2:\n        b: x[j] -> x[i]\n  z: x[0] -> x[0]\n"), 4);
-  EXPECT_EQ(walk_text(in, 0, 0, 0), "once\n  a(0): ; x[0] -> x[0]\nloop s\n  b(0)(0): ; x[0] -> x[0]\n  b(0)(1): ; x[1] -> x[0]\nonce\n  a(1): ; x[1] -> x[1]\nloop s\n  b(1)(1): ; x[1] -> x[1]\nonce\n  z: ; x[0] -> x[0]\n");
+  const Instance in(
+      parse("plan 1 p\nspace s parts n even\nbuffer x s f32 in\nlane main:\n  for i in 0..2:\n    a: x[i] -> x[i]\n    "
+            "loop s:\n      for j in i..2:\n        b: x[j] -> x[i]\n  z: x[0] -> x[0]\n"),
+      4);
+  EXPECT_EQ(walk_text(in, 0, 0, 0),
+            "once\n  a(0): ; x[0] -> x[0]\nloop s\n  b(0)(0): ; x[0] -> x[0]\n  b(0)(1): ; x[1] -> x[0]\nonce\n  a(1): "
+            "; x[1] -> x[1]\nloop s\n  b(1)(1): ; x[1] -> x[1]\nonce\n  z: ; x[0] -> x[0]\n");
 }
 
 TEST(Walk, RewindGoesBackToTheBlock) {
@@ -157,7 +178,7 @@ TEST(Walk, BlocksMayBeLeftEarly) {
   const Instance in(cases::load("fused_ring_lamb"), 3);
   Walk walk(in, 0, 0, 0);
   FlatStep step;
-  EXPECT_FALSE(walk.next(step));                             // before the first block
+  EXPECT_FALSE(walk.next(step));  // before the first block
   std::vector<bool> loops;
   while (walk.next_block()) {
     loops.push_back(walk.block().loop);
@@ -167,18 +188,22 @@ TEST(Walk, BlocksMayBeLeftEarly) {
 }
 
 TEST(Walk, TablesLetsAndParameters) {
-  const char* text = "plan 1 p\nparam k = 2\ntable ring[k][n] = 0 2 1 3 ; 3 1 2 0\nlet a = ring[c][r]\nlet b = a+k\nchannels k\nspace s parts n even\nbuffer x s f32 in\nlane main:\n  x[a] -> x[b]\n";
+  const char* text =
+      "plan 1 p\nparam k = 2\ntable ring[k][n] = 0 2 1 3 ; 3 1 2 0\nlet a = ring[c][r]\nlet b = a+k\nchannels k\nspace "
+      "s parts n even\nbuffer x s f32 in\nlane main:\n  x[a] -> x[b]\n";
   const Instance in(parse(text), 4);
   EXPECT_EQ(walk_text(in, 1, 0, 0), "once\n  : ; x[2] -> x[0]\n");
   EXPECT_EQ(walk_text(in, 3, 0, 1), "once\n  : ; x[0] -> x[2]\n");
-  EXPECT_THROW(Instance(parse(text), 5), Error);             // the table is made for four
+  EXPECT_THROW(Instance(parse(text), 5), Error);  // the table is made for four
   EXPECT_THROW(Instance(parse(text), 4, {{"k", "3"}}), Error);
   EXPECT_THROW(Instance(parse(text), 4, {{"m", "3"}}), Error);
   EXPECT_THROW(Instance(parse(text), 4, {{"k", "f32"}}), Error);
 }
 
 TEST(Walk, ReductionsAndDtypesByParameter) {
-  const Plan plan = parse("plan 1 p\nparam T = f32\nparam op = max\nspace s parts 1 even\nbuffer x s T in mapped\nlink main simple slots 1 wire T\nlane main:\n  op(x@0..n[0]) -> x[0]\n");
+  const Plan plan = parse(
+      "plan 1 p\nparam T = f32\nparam op = max\nspace s parts 1 even\nbuffer x s T in mapped\nlink main simple slots 1 "
+      "wire T\nlane main:\n  op(x@0..n[0]) -> x[0]\n");
   const Instance in(plan, 2), other(plan, 2, {{"T", "f16"}, {"op", "prod"}});
   FlatStep step;
   Walk walk(in, 0, 0, 0), walk_other(other, 0, 0, 0);
@@ -210,7 +235,7 @@ TEST(Instance, Facts) {
   EXPECT_EQ(in.channels(), 2);
   EXPECT_EQ(in.parts(0), 4);
   EXPECT_EQ(in.fixed_count(0), -1);
-  EXPECT_EQ(in.fixed_count(1), -1);                          // T: the launch says it
+  EXPECT_EQ(in.fixed_count(1), -1);  // T: the launch says it
   const Instance clip(cases::load("reduce_scatter_clip_sgd_all_gather"), 4);
   EXPECT_EQ(clip.fixed_count(1), 1);
   EXPECT_EQ(in.own_part(find_buffer(in.plan(), "m"), 3), 3);
@@ -226,7 +251,9 @@ TEST(Instance, Facts) {
 }
 
 TEST(Instance, OwnThroughLets) {
-  const Instance in(parse("plan 1 p\nlet a = sel(r == 1, none, (r+1) % n)\nspace s parts n even\nbuffer x s f32 in own a\nbuffer y s f32 in own r+2\nbuffer z s f32 in own 0\nlane main:\n  0 -> x[0]\n"), 3);
+  const Instance in(parse("plan 1 p\nlet a = sel(r == 1, none, (r+1) % n)\nspace s parts n even\nbuffer x s f32 in own "
+                          "a\nbuffer y s f32 in own r+2\nbuffer z s f32 in own 0\nlane main:\n  0 -> x[0]\n"),
+                    3);
   EXPECT_EQ(in.own_part(0, 0), 1);
   EXPECT_EQ(in.own_part(0, 2), 0);
   EXPECT_EQ(in.own_part(1, 2), 1);
@@ -265,10 +292,13 @@ TEST(Instance, BuiltPlansAreChecked) {
 
 // ---- message counts against the formulas of the literature
 
-struct Traffic { std::vector<int64_t> sent, received; };
+struct Traffic {
+  std::vector<int64_t> sent, received;
+};
 
 Traffic messages(const Instance& in, int channel) {
-  Traffic t{std::vector<int64_t>(static_cast<size_t>(in.ranks())), std::vector<int64_t>(static_cast<size_t>(in.ranks()))};
+  Traffic t{std::vector<int64_t>(static_cast<size_t>(in.ranks())),
+            std::vector<int64_t>(static_cast<size_t>(in.ranks()))};
   FlatStep step;
   for (int rank = 0; rank < in.ranks(); ++rank)
     for (int lane = 0; lane < static_cast<int>(in.plan().lanes.size()); ++lane)
@@ -288,7 +318,10 @@ int64_t log2_ceil(int64_t n) {
 }
 
 TEST(Walk, MessagesPerRank) {
-  struct Expected { const char* name; std::function<int64_t(int64_t n)> each; };
+  struct Expected {
+    const char* name;
+    std::function<int64_t(int64_t n)> each;
+  };
   const Expected table[] = {
       {"ring_all_reduce", [](int64_t n) { return 2 * (n - 1); }},
       {"fused_ring_adam", [](int64_t n) { return 2 * (n - 1); }},
@@ -392,7 +425,7 @@ TEST(Walk, IsFast) {
   }
   RecordProperty("ns_per_step", fmt::format("{:.1f}", best));
   std::printf("walk: %.1f ns a step\n", best);
-  EXPECT_LT(best, 2000);                                     // sanitizers and loaded machines included
+  EXPECT_LT(best, 2000);  // sanitizers and loaded machines included
 }
 
 }  // namespace

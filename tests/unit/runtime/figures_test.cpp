@@ -175,8 +175,7 @@ TEST_F(Figures, EightBytesByHand) {
         ++number;
         std::memcpy(theirs[number % 8].data, &number, 8);
         theirs[number % 8].flag.store(number, std::memory_order_release);
-        while (mine[number % 8].flag.load(std::memory_order_acquire) != number) {
-        }
+        while (mine[number % 8].flag.load(std::memory_order_acquire) != number) {}
       }
       list.push_back(static_cast<double>(now_ns() - begin) / 1000);
     }

@@ -220,8 +220,7 @@ void run_and_compare(Run run, const plan::Plan& plan, int ranks, const Sizes& si
           buffers.write_inputs(launch);
           if (options.asynchronous) {
             Work work = communicator.start(*loaded, buffers.args());
-            while (!work.test()) {
-            }
+            while (!work.test()) {}
           } else {
             communicator.launch(*loaded, buffers.args());
           }

@@ -15,9 +15,7 @@ using test::program;
 std::string rule_of(const ir::Program& p, const std::string& sentence) {
   try {
     after(p, sentence);
-  } catch (const Error& e) {
-    return e.rule();
-  }
+  } catch (const Error& e) { return e.rule(); }
   return "accepted";
 }
 
@@ -33,10 +31,12 @@ TEST(CoCoNet, CyclicFusionIsRefused) {
 // that has the cut factor is read in its part, whatever the user stored; every rank count must agree.
 TEST(CoCoNet, ReplicatedOperandsAreReadInTheirPart) {
   ir::Program naive = program("lamb");
-  for (const std::string& sentences : std::vector<std::string>{"split a; reorder m1 v1 u w1", "split a; reorder m1 v1 u; cut nw 0; reorder nu w1; store m v w"})
+  for (const std::string& sentences : std::vector<std::string>{
+           "split a; reorder m1 v1 u w1", "split a; reorder m1 v1 u; cut nw 0; reorder nu w1; store m v w"})
     for (int ranks : {2, 3, 5, 8}) {
       test::World world = test::world(ranks, 13);
-      EXPECT_LE(test::difference(test::meaning(naive, world), test::meaning(after(naive, sentences), world)), 1e-9) << sentences;
+      EXPECT_LE(test::difference(test::meaning(naive, world), test::meaning(after(naive, sentences), world)), 1e-9)
+          << sentences;
     }
 }
 
@@ -72,14 +72,16 @@ TEST(CoCoNet, BiasIsCutOnlyWhereItHasTheDimension) {
     EXPECT_EQ(ir::print(*ir::find_op(q, "d.s")), "d.s = select(rand(seed, 1) < 0.1, 0, (s.s + b) / (1 - 0.1))");
     for (int ranks : {1, 2, 3, 8}) {
       test::World world = test::world(ranks, 13);
-      EXPECT_LE(test::difference(test::meaning(naive, world), test::meaning(q, world)), 1e-9) << split << " on " << ranks;
+      EXPECT_LE(test::difference(test::meaning(naive, world), test::meaning(q, world)), 1e-9)
+          << split << " on " << ranks;
     }
   }
 }
 
 // Its dropout gives a thread one random number and never rescales: here the mask is a matter of the element alone.
 TEST(CoCoNet, MasksDoNotDependOnSlicesOrRanks) {
-  ir::Program naive = test::small("a = all_reduce(sum, x)\nd = select(rand(k, 1) < 0.5, 0, (a - a + 1.0) / (1 - 0.5))\nout d\n");
+  ir::Program naive =
+      test::small("a = all_reduce(sum, x)\nd = select(rand(k, 1) < 0.5, 0, (a - a + 1.0) / (1 - 0.5))\nout d\n");
   test::Meaning one = test::meaning(naive, test::world(1, 13));
   for (int ranks : {2, 3, 6}) {
     test::World world = test::world(ranks, 13);
@@ -98,12 +100,16 @@ TEST(CoCoNet, AdamIsAdam) {
   ir::Program naive = program("adam");
   ir::Program q = after(naive, "split a; reorder m1 v1 u w1; store m v w; fuse f a.s m1.s v1.s u.s w1.s w1");
   test::World world = test::world(2, 7);
-  ir::Program read = ir::parse("program 1 read\ndim N\nin g f32[N] local\nstate m f32[N] replicated\nstate v f32[N] replicated\n"
-                               "state w f32[N] replicated\na = all_reduce(avg, g)\nm1 = 1.0 * m\nv1 = 1.0 * v\nw1 = 1.0 * w\nout a\nout m1\nout v1\nout w1\n");
+  ir::Program read = ir::parse(
+      "program 1 read\ndim N\nin g f32[N] local\nstate m f32[N] replicated\nstate v f32[N] replicated\n"
+      "state w f32[N] replicated\na = all_reduce(avg, g)\nm1 = 1.0 * m\nv1 = 1.0 * v\nw1 = 1.0 * w\nout a\nout m1\nout "
+      "v1\nout w1\n");
   test::Meaning in = test::meaning(read, world), out = test::meaning(q, world);
   for (size_t i = 0; i < 7; ++i) {
-    double g = in.at("out:a")[0].f[i], m = 0.9 * in.at("out:m1")[0].f[i] + 0.1 * g, v = 0.999 * in.at("out:v1")[0].f[i] + 0.001 * g * g;
-    double w = in.at("out:w1")[0].f[i] - 0.1 * (m / (1 - std::pow(0.9, 3))) / (std::sqrt(v / (1 - std::pow(0.999, 3))) + 1e-8);
+    double g = in.at("out:a")[0].f[i], m = 0.9 * in.at("out:m1")[0].f[i] + 0.1 * g,
+           v = 0.999 * in.at("out:v1")[0].f[i] + 0.001 * g * g;
+    double w =
+        in.at("out:w1")[0].f[i] - 0.1 * (m / (1 - std::pow(0.9, 3))) / (std::sqrt(v / (1 - std::pow(0.999, 3))) + 1e-8);
     EXPECT_NEAR(out.at("out:w1")[0].f[i], w, 1e-12 * std::max(1.0, std::abs(w)));
     EXPECT_NEAR(out.at("state:v")[0].f[i], v, 1e-12);
   }
@@ -116,7 +122,9 @@ TEST(CoCoNet, LeftOutOperationsAreNamed) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.rule(), "R3");
-    EXPECT_STREQ(e.what(), "w1: R3: no operand of w1 comes from a gather\n    reorder what lies between first, or divide it all the same: `cut w1 0`");
+    EXPECT_STREQ(e.what(),
+                 "w1: R3: no operand of w1 comes from a gather\n    reorder what lies between first, or divide it all "
+                 "the same: `cut w1 0`");
   }
 }
 

@@ -34,7 +34,8 @@ TEST(Erase, EveryFormIsTheProgramByteForByte) {
 
 TEST(Erase, ReadFromTextToo) {
   ir::Program naive = test::program("lamb");
-  for (const Candidate& c : enumerate(naive).candidates) EXPECT_NO_THROW(check_scheduled(naive, ir::parse(ir::print(c.program))));
+  for (const Candidate& c : enumerate(naive).candidates)
+    EXPECT_NO_THROW(check_scheduled(naive, ir::parse(ir::print(c.program))));
 }
 
 TEST(Erase, RootsAndScatters) {
@@ -46,16 +47,15 @@ TEST(Canonical, FortyOrdersOfLambsRewritesEndInOneText) {
   std::mt19937 random(3);
   std::set<std::string> texts;
   for (int trial = 0; trial < 40; ++trial) {
-    std::vector<std::string> todo = {"split a", "reorder m1", "reorder v1", "reorder u", "cut nw 0", "reorder nu", "reorder w1", "store m", "store v", "store w"};
+    std::vector<std::string> todo = {"split a",    "reorder m1", "reorder v1", "reorder u", "cut nw 0",
+                                     "reorder nu", "reorder w1", "store m",    "store v",   "store w"};
     ir::Program p = test::program("lamb");
     while (!todo.empty()) {
       std::shuffle(todo.begin(), todo.end(), random);
       try {
         p = test::after(p, todo[0]);
         todo.erase(todo.begin());
-      } catch (const Error& e) {
-        EXPECT_EQ(e.kind(), ErrorKind::user);
-      }
+      } catch (const Error& e) { EXPECT_EQ(e.kind(), ErrorKind::user); }
     }
     texts.insert(ir::print(p));
   }
@@ -69,7 +69,8 @@ TEST(Canonical, N1DropsWhatNobodyReads) {
   EXPECT_EQ(q.ops[0].name, "u");
 }
 TEST(Canonical, N2ReadsTheSliceAndKeepsAUsersCut) {
-  ir::Program p = test::small("a = all_reduce(sum, x)\nu = a cut 0\ny = all_gather(u)\nv = q + a\nt = all_gather(v)\nout y\nout t\n");
+  ir::Program p = test::small(
+      "a = all_reduce(sum, x)\nu = a cut 0\ny = all_gather(u)\nv = q + a\nt = all_gather(v)\nout y\nout t\n");
   ir::Program q = test::after(p, "split a");
   EXPECT_EQ(ir::print(*ir::find_op(q, "v")), "v = q + a.s");
   EXPECT_EQ(ir::print(*ir::find_op(q, "u")), "u = a cut 0") << "the user's own words stay";
@@ -112,8 +113,13 @@ TEST(CheckScheduled, E2AValueOfTheUsersElsewhere) {
 TEST(CheckScheduled, E3SuffixesMeanWhatTheySay) {
   ir::Program naive = test::small("a = all_reduce(sum, x)\ny = a + r\nout y\n");
   std::string text = ir::print(naive);
-  EXPECT_NO_THROW(check_scheduled(naive, ir::parse(replaced(text, "a = all_reduce(sum, x)", "a.s = reduce_scatter(sum, x, 1)\na = all_gather(a.s)"))));
-  not_a_schedule(naive, replaced(text, "a = all_reduce(sum, x)", "a.p = all_reduce(sum, x)").replace(replaced(text, "a = all_reduce(sum, x)", "a.p = all_reduce(sum, x)").find("a + r"), 1, "a.p"), "E3");
+  EXPECT_NO_THROW(check_scheduled(naive, ir::parse(replaced(text, "a = all_reduce(sum, x)",
+                                                            "a.s = reduce_scatter(sum, x, 1)\na = all_gather(a.s)"))));
+  not_a_schedule(
+      naive,
+      replaced(text, "a = all_reduce(sum, x)", "a.p = all_reduce(sum, x)")
+          .replace(replaced(text, "a = all_reduce(sum, x)", "a.p = all_reduce(sum, x)").find("a + r"), 1, "a.p"),
+      "E3");
 }
 
 // ---- mutation: hand-like mistakes in scheduled texts
@@ -138,33 +144,57 @@ void mutate_names(const std::string& line, std::vector<std::string>& mutants) {
     while (end < line.size() && is_word(line[end])) ++end;
     std::string word = line.substr(i, end - i), base = origin(word);
     for (const std::string& suffix : std::vector<std::string>{"", ".s", ".p"})
-      if (base + suffix != word && (end == line.size() || line[end] != '(')) mutants.push_back(line.substr(0, i) + base + suffix + line.substr(end));
+      if (base + suffix != word && (end == line.size() || line[end] != '('))
+        mutants.push_back(line.substr(0, i) + base + suffix + line.substr(end));
     i = end;
   }
 }
 
-void mutate_phrase(const std::string& line, const std::string& from, const std::string& to, std::vector<std::string>& mutants) {
+void mutate_phrase(const std::string& line, const std::string& from, const std::string& to,
+                   std::vector<std::string>& mutants) {
   size_t at = line.find(from);
   if (at != std::string::npos) mutants.push_back(std::string(line).replace(at, from.size(), to));
 }
 
 std::vector<std::string> mutants_of(const std::string& line) {
   std::vector<std::string> mutants;
-  if (line.starts_with("let") || line.starts_with("program") || line.starts_with("scalar") || line.starts_with("dim")) return mutants;
+  if (line.starts_with("let") || line.starts_with("program") || line.starts_with("scalar") || line.starts_with("dim"))
+    return mutants;
   mutate_names(line, mutants);
-  for (auto [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {" cut 0", ""}, {" cut 0", " cut 1"}, {" cut 1", " cut 0"}, {"sliced(0)", "replicated"}, {"replicated", "sliced(0)"}, {"replicated", "local"},
-           {"sliced(0)", "sliced(1)"}, {"avg", "sum"}, {"(sum", "(max"}, {"(sum, ", "(avg, "}, {"all_gather(", "("}, {"all_reduce(sum, ", "("},
-           {"broadcast(", "("}, {"reduce_scatter", "all_reduce"}, {", 0)", ", 1)"}, {", 1)", ", 0)"}, {"root(0)", "root(1)"}, {".s =", ".p ="}, {".p =", ".s ="},
-           {".s =", " ="}, {".p =", " ="}, {" = ", ".s = "}, {" = ", ".p = "}})
+  for (auto [from, to] : std::vector<std::pair<std::string, std::string>>{{" cut 0", ""},
+                                                                          {" cut 0", " cut 1"},
+                                                                          {" cut 1", " cut 0"},
+                                                                          {"sliced(0)", "replicated"},
+                                                                          {"replicated", "sliced(0)"},
+                                                                          {"replicated", "local"},
+                                                                          {"sliced(0)", "sliced(1)"},
+                                                                          {"avg", "sum"},
+                                                                          {"(sum", "(max"},
+                                                                          {"(sum, ", "(avg, "},
+                                                                          {"all_gather(", "("},
+                                                                          {"all_reduce(sum, ", "("},
+                                                                          {"broadcast(", "("},
+                                                                          {"reduce_scatter", "all_reduce"},
+                                                                          {", 0)", ", 1)"},
+                                                                          {", 1)", ", 0)"},
+                                                                          {"root(0)", "root(1)"},
+                                                                          {".s =", ".p ="},
+                                                                          {".p =", ".s ="},
+                                                                          {".s =", " ="},
+                                                                          {".p =", " ="},
+                                                                          {" = ", ".s = "},
+                                                                          {" = ", ".p = "}})
     mutate_phrase(line, from, to, mutants);
-  mutants.push_back("");                                   // the line is forgotten
+  mutants.push_back("");  // the line is forgotten
   return mutants;
 }
 
-struct Tally { int mutants = 0, refused = 0, other_program = 0, accepted = 0; };
+struct Tally {
+  int mutants = 0, refused = 0, other_program = 0, accepted = 0;
+};
 
-void try_mutant(const ir::Program& naive, const std::string& text, const test::World& world, const test::Meaning& right, Tally& tally) {
+void try_mutant(const ir::Program& naive, const std::string& text, const test::World& world, const test::Meaning& right,
+                Tally& tally) {
   ++tally.mutants;
   ir::Program mutant;
   try {
@@ -195,7 +225,8 @@ TEST(Mutation, NothingWrongIsAccepted) {
     for (const LayoutNode& node : layouts_of(naive, 1000)) texts.push_back(ir::print(node.form.program));
     std::shuffle(texts.begin(), texts.end(), random);
     if (texts.size() > 12) texts.resize(12);
-    if (name == "adam") texts.push_back(ir::print(test::after(naive, "split a root 0; reorder m1 v1 u w1; store m v w")));
+    if (name == "adam")
+      texts.push_back(ir::print(test::after(naive, "split a root 0; reorder m1 v1 u w1; store m v w")));
     test::World world = test::world(3, 13);
     test::Meaning right = test::meaning(naive, world);
     for (const std::string& text : texts) {

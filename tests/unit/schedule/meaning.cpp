@@ -17,9 +17,11 @@ int64_t product(const std::vector<int64_t>& shape, size_t from, size_t to) {
 }
 
 template <typename T>
-void copy_part(const std::vector<T>& whole, std::vector<T>& part, int64_t outer, int64_t length, int64_t inner, int64_t begin, int64_t end) {
+void copy_part(const std::vector<T>& whole, std::vector<T>& part, int64_t outer, int64_t length, int64_t inner,
+               int64_t begin, int64_t end) {
   for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = begin * inner; i < end * inner; ++i) part.push_back(whole[static_cast<size_t>(o * length * inner + i)]);
+    for (int64_t i = begin * inner; i < end * inner; ++i)
+      part.push_back(whole[static_cast<size_t>(o * length * inner + i)]);
 }
 
 ir::Tensor part_of(const ir::Tensor& whole, int dim, int rank, int ranks) {
@@ -28,16 +30,20 @@ ir::Tensor part_of(const ir::Tensor& whole, int dim, int rank, int ranks) {
   int64_t outer = product(whole.shape, 0, d), inner = product(whole.shape, d + 1, whole.shape.size());
   ir::Tensor part{whole.dtype, whole.shape, {}, {}};
   part.shape[d] = end - begin;
-  if (is_float(whole.dtype)) copy_part(whole.f, part.f, outer, whole.shape[d], inner, begin, end);
-  else copy_part(whole.i, part.i, outer, whole.shape[d], inner, begin, end);
+  if (is_float(whole.dtype))
+    copy_part(whole.f, part.f, outer, whole.shape[d], inner, begin, end);
+  else
+    copy_part(whole.i, part.i, outer, whole.shape[d], inner, begin, end);
   return part;
 }
 
 template <typename T>
-void paste(std::vector<T>& whole, const std::vector<T>& part, int64_t outer, int64_t length, int64_t inner, int64_t begin, int64_t end) {
+void paste(std::vector<T>& whole, const std::vector<T>& part, int64_t outer, int64_t length, int64_t inner,
+           int64_t begin, int64_t end) {
   size_t at = 0;
   for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = begin * inner; i < end * inner; ++i) whole[static_cast<size_t>(o * length * inner + i)] = part[at++];
+    for (int64_t i = begin * inner; i < end * inner; ++i)
+      whole[static_cast<size_t>(o * length * inner + i)] = part[at++];
 }
 
 ir::Tensor joined(const std::vector<ir::Tensor>& parts, const ir::Sizes& sizes, const ir::Type& type, int dim) {
@@ -48,8 +54,10 @@ ir::Tensor joined(const std::vector<ir::Tensor>& parts, const ir::Sizes& sizes, 
   (is_float(type.dtype) ? whole.f.resize(static_cast<size_t>(n)) : void(whole.i.resize(static_cast<size_t>(n))));
   for (int r = 0; r < sizes.ranks; ++r) {
     auto [begin, end] = ir::slice_of(whole.shape[d], r, sizes.ranks);
-    if (is_float(type.dtype)) paste(whole.f, parts[static_cast<size_t>(r)].f, outer, whole.shape[d], inner, begin, end);
-    else paste(whole.i, parts[static_cast<size_t>(r)].i, outer, whole.shape[d], inner, begin, end);
+    if (is_float(type.dtype))
+      paste(whole.f, parts[static_cast<size_t>(r)].f, outer, whole.shape[d], inner, begin, end);
+    else
+      paste(whole.i, parts[static_cast<size_t>(r)].i, outer, whole.shape[d], inner, begin, end);
   }
   return whole;
 }
@@ -61,10 +69,13 @@ ir::Tensor filled(const ir::TensorDecl& decl, const World& w, int rank) {
   for (int64_t i = 0; i < n; ++i) {
     uint64_t bits = hash64(fmt::format("{} {} {}", decl.name, rank, i), w.seed);
     int64_t whole = static_cast<int64_t>(bits % 17) - 8;
-    double value = w.integers ? static_cast<double>(whole) : static_cast<double>(bits >> 12) / static_cast<double>(1ull << 51) - 1;
-    if (decl.name == "v") value = std::abs(value);         // second moments are not negative
-    if (is_float(t.dtype)) t.f.push_back(value);
-    else t.i.push_back(whole);
+    double value =
+        w.integers ? static_cast<double>(whole) : static_cast<double>(bits >> 12) / static_cast<double>(1ull << 51) - 1;
+    if (decl.name == "v") value = std::abs(value);  // second moments are not negative
+    if (is_float(t.dtype))
+      t.f.push_back(value);
+    else
+      t.i.push_back(whole);
   }
   return t;
 }
@@ -74,18 +85,24 @@ std::vector<ir::Tensor> held(const ir::TensorDecl& decl, const World& w) {
   const ir::Tensor whole = filled(decl, w, -1);
   std::vector<ir::Tensor> ranks;
   for (int r = 0; r < w.sizes.ranks; ++r) {
-    if (local) ranks.push_back(filled(decl, w, r));
-    else if (const auto* sliced = std::get_if<ir::Sliced>(&decl.type.layout)) ranks.push_back(part_of(whole, sliced->dim, r, w.sizes.ranks));
-    else if (const auto* root = std::get_if<ir::Root>(&decl.type.layout)) ranks.push_back(std::to_string(r) == root->rank ? whole : ir::Tensor{decl.type.dtype, {}, {}, {}});
-    else ranks.push_back(whole);
+    if (local)
+      ranks.push_back(filled(decl, w, r));
+    else if (const auto* sliced = std::get_if<ir::Sliced>(&decl.type.layout))
+      ranks.push_back(part_of(whole, sliced->dim, r, w.sizes.ranks));
+    else if (const auto* root = std::get_if<ir::Root>(&decl.type.layout))
+      ranks.push_back(std::to_string(r) == root->rank ? whole : ir::Tensor{decl.type.dtype, {}, {}, {}});
+    else
+      ranks.push_back(whole);
   }
   return ranks;
 }
 
-std::vector<ir::Tensor> whole_values(const std::vector<ir::Tensor>& ranks, const ir::Type& type, const ir::Sizes& sizes) {
+std::vector<ir::Tensor> whole_values(const std::vector<ir::Tensor>& ranks, const ir::Type& type,
+                                     const ir::Sizes& sizes) {
   if (std::holds_alternative<ir::Local>(type.layout)) return ranks;
   if (const auto* sliced = std::get_if<ir::Sliced>(&type.layout)) return {joined(ranks, sizes, type, sliced->dim)};
-  if (const auto* root = std::get_if<ir::Root>(&type.layout)) return {ranks[static_cast<size_t>(std::stoi(root->rank))]};
+  if (const auto* root = std::get_if<ir::Root>(&type.layout))
+    return {ranks[static_cast<size_t>(std::stoi(root->rank))]};
   return {ranks[0]};
 }
 
@@ -124,9 +141,11 @@ Meaning meaning(const ir::Program& program, const World& w) {
   ir::Result result = ir::evaluate(program, w.sizes, inputs);
   ir::Types types = ir::infer(program);
   Meaning m;
-  for (const ir::Out& out : program.outs) m["out:" + out.value] = whole_values(result.values.at(out.value), types.at(out.value), w.sizes);
+  for (const ir::Out& out : program.outs)
+    m["out:" + out.value] = whole_values(result.values.at(out.value), types.at(out.value), w.sizes);
   for (const ir::Update& update : program.updates)
-    m["state:" + update.state] = whole_values(result.values.at("update:" + update.state), types.at(update.value), w.sizes);
+    m["state:" + update.state] =
+        whole_values(result.values.at("update:" + update.state), types.at(update.value), w.sizes);
   return m;
 }
 

@@ -15,7 +15,7 @@ namespace weft::schedule::test {
 struct World {
   ir::Sizes sizes;
   uint64_t seed = 1;
-  bool integers = false;                                   // whole numbers of small size, so that sums are exact
+  bool integers = false;  // whole numbers of small size, so that sums are exact
 };
 // n elements in [N] and three tensors in P; matrices are small. Scalars of all example programs.
 World world(int ranks, int64_t n, uint64_t seed = 1, bool integers = false);

@@ -22,15 +22,16 @@ inline const std::vector<std::string>& example_names() {
   return names;
 }
 inline const std::vector<std::string>& program_names() {
-  static const std::vector<std::string> names = {"adam", "adamw_clip", "lamb", "adam_mixed", "attention_end", "mlp",
-                                                 "sequence_parallel", "pipeline", "moe", "sgd_int"};
+  static const std::vector<std::string> names = {"adam", "adamw_clip",        "lamb",     "adam_mixed", "attention_end",
+                                                 "mlp",  "sequence_parallel", "pipeline", "moe",        "sgd_int"};
   return names;
 }
 
 // Tensors of every layout, for one statement or two: "y = ...\nout y\n".
 inline ir::Program small(const std::string& body) {
   static const std::string head =
-      "program 1 t\ndim N B H C\ngroup stage = world.split(2)\nscalar k i64\nin g f32[N] local\nin x f32[B, H] local\nin b f32[H] replicated\n"
+      "program 1 t\ndim N B H C\ngroup stage = world.split(2)\nscalar k i64\nin g f32[N] local\nin x f32[B, H] "
+      "local\nin b f32[H] replicated\n"
       "in r f32[B, H] replicated\nin q f32[B, H] sliced(0)\nin z f32[B, H] sliced(1)\nstate w f32[N] replicated\n";
   return ir::parse(head + body);
 }

@@ -13,8 +13,8 @@ using test::program;
 using test::small;
 
 // Refused by `rule`; the refusal names the operation and the tensors, and the program is as it was.
-void refused(const ir::Program& p, const std::string& sentence, const std::string& rule, const std::string& message = "",
-             const std::string& remedy = "") {
+void refused(const ir::Program& p, const std::string& sentence, const std::string& rule,
+             const std::string& message = "", const std::string& remedy = "") {
   std::string before = ir::print(p);
   std::vector<std::string> w = words(sentence);
   const Rewrite* rewrite = find_rewrite(w[0]);
@@ -176,11 +176,13 @@ TEST(Store, T3ReadersWorkOnSlices) {
   refused(q, "store w", "T3", "nw reads all of w", "cut nw 0");
   accepted(after(q, "cut nw 0"), "store w");
   refused(small("a = all_reduce(sum, g)\nu = w cut 0\ny = all_gather(u)\nupdate w = a\nout y\n"), "store w", "T2");
-  refused(after(small("a = all_reduce(sum, g)\nu = w cut 0\ny = all_gather(u)\nupdate w = a\nout y\n"), "split a"), "store w", "T3", "itself");
+  refused(after(small("a = all_reduce(sum, g)\nu = w cut 0\ny = all_gather(u)\nupdate w = a\nout y\n"), "split a"),
+          "store w", "T3", "itself");
 }
 TEST(Store, T4OneCut) {
-  ir::Program p = ir::parse("program 1 t\ndim B H\nin x f32[B, H] local\nstate w f32[B, H] replicated\n"
-                            "a = all_reduce(sum, x)\nb = a + w\nc = w * 2.0\nupdate w = b\nout c\n");
+  ir::Program p = ir::parse(
+      "program 1 t\ndim B H\nin x f32[B, H] local\nstate w f32[B, H] replicated\n"
+      "a = all_reduce(sum, x)\nb = a + w\nc = w * 2.0\nupdate w = b\nout c\n");
   refused(after(p, "split a 0; reorder b; cut c 1"), "store w", "T4", "written sliced(0) and read sliced(1) by c.s");
   accepted(after(p, "split a 0; reorder b; cut c 0"), "store w");
 }
@@ -203,7 +205,7 @@ TEST(Fuse, K2Convex) {
   ir::Program q = after(program("adam"), "split a; reorder m1 v1 u w1");
   refused(q, "fuse f a.s m1.s w1.s w1", "K2", "v1.s needs a.s and feeds w1.s, but is not in the group", "add v1.s");
   accepted(q, "fuse f a.s m1.s v1.s u.s w1.s w1");
-  ir::Program p = program("adam");                         // two groups that wait for each other
+  ir::Program p = program("adam");  // two groups that wait for each other
   refused(after(p, "fuse k m1 u"), "fuse f v1 w1", "K2");
 }
 TEST(Fuse, K3OneCut) {
@@ -212,8 +214,9 @@ TEST(Fuse, K3OneCut) {
   refused(q, "fuse f d.s y.s", "K3");
   ir::Program sizes = small("y = b * 2.0\nv = w * 2.0\nout y\nout v\n");
   refused(sizes, "fuse f y v", "K3", "all of [H]");
-  ir::Program groups = ir::parse("program 1 t\ndim N\ngroup stage = world.split(2)\nin b f32[N] replicated\nin c f32[N] replicated on stage\n"
-                                 "y = b * 2.0\nv = c * 2.0\nout y\nout v\n");
+  ir::Program groups = ir::parse(
+      "program 1 t\ndim N\ngroup stage = world.split(2)\nin b f32[N] replicated\nin c f32[N] replicated on stage\n"
+      "y = b * 2.0\nv = c * 2.0\nout y\nout v\n");
   refused(groups, "fuse f y v", "K3", "y lives on world, v on stage");
   ir::Program rows = small("y = b * 2.0\nv = r * y\nout v\n");
   accepted(rows, "fuse f y v");
@@ -266,16 +269,19 @@ TEST(Overlap, CheckedAndUnsupported) {
 TEST(Overlap, O1TwoMembers) {
   refused(program("attention_end"), "overlap o layer", "O1", "two or more");
   refused(program("attention_end"), "overlap o layer nothing", "O1", "nothing");
-  refused(after(program("attention_end"), "split s; reorder d y; fuse f s.s d.s y.s y"), "overlap o layer s.s", "O1", "already in f", "name f");
+  refused(after(program("attention_end"), "split s; reorder d y; fuse f s.s d.s y.s y"), "overlap o layer s.s", "O1",
+          "already in f", "name f");
 }
 TEST(Overlap, O2Acyclic) { refused(program("adam"), "overlap o m1 w1", "O2", "left out"); }
 TEST(Overlap, O3Linked) { refused(program("adam"), "overlap o m1 v1", "O3", "independent"); }
 TEST(Overlap, O4InParts) {
-  ir::Program p = ir::parse("program 1 t\ndim B H F\nin x f32[B, H] sliced(0)\nin w f32[H, F] sliced(1)\n"
-                            "gw = all_gather(w)\nh = matmul(x, gw)\nout h\n");
+  ir::Program p = ir::parse(
+      "program 1 t\ndim B H F\nin x f32[B, H] sliced(0)\nin w f32[H, F] sliced(1)\n"
+      "gw = all_gather(w)\nh = matmul(x, gw)\nout h\n");
   refused(p, "overlap o gw h", "O4", "every part of h reads all of gw", "other operand");
-  ir::Program q = ir::parse("program 1 t\ndim B H F\nin x f32[B, H] sliced(0)\nin w f32[H, F] replicated\n"
-                            "gx = all_gather(x)\nh = matmul(gx, w)\nn = sum(gx * gx)\nout h\nout n\n");
+  ir::Program q = ir::parse(
+      "program 1 t\ndim B H F\nin x f32[B, H] sliced(0)\nin w f32[H, F] replicated\n"
+      "gx = all_gather(x)\nh = matmul(gx, w)\nn = sum(gx * gx)\nout h\nout n\n");
   checked(q, "overlap o gx h");
   refused(q, "overlap o gx n", "O4");
 }
@@ -293,7 +299,8 @@ TEST(Commute, C1OneSum) {
   refused(small("a = all_reduce(sum, x)\nc = all_reduce(sum, x)\ny = a + c\nout y\n"), "commute y", "C1");
 }
 TEST(Commute, C2Linear) {
-  refused(small("a = all_reduce(sum, x)\ny = 2.0 * a + b\nout y\n"), "commute y", "C2", "not linear in a", "once per rank");
+  refused(small("a = all_reduce(sum, x)\ny = 2.0 * a + b\nout y\n"), "commute y", "C2", "not linear in a",
+          "once per rank");
   refused(small("a = all_reduce(sum, x)\ny = tanh(a)\nout y\n"), "commute y", "C2");
 }
 TEST(Commute, C3OthersReplicated) {
@@ -310,25 +317,25 @@ TEST(Narrow, CheckedAndUnsupported) {
 }
 
 TEST(Rewrites, WordsThatMakeNoDirective) {
-  for (const std::string sentence : {"split", "split a b", "split a root", "merge", "merge a b", "reorder", "cut m1", "cut m1 x", "store", "fuse", "overlap",
-                                      "commute", "narrow w1", "narrow w1 f17"})
+  for (const std::string sentence : {"split", "split a b", "split a root", "merge", "merge a b", "reorder", "cut m1",
+                                     "cut m1 x", "store", "fuse", "overlap", "commute", "narrow w1", "narrow w1 f17"})
     refused(program("adam"), sentence, "F5");
   try {
     apply(program("adam"), "shuffle", {});
     FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.rule(), "F4");
-  }
+  } catch (const Error& e) { EXPECT_EQ(e.rule(), "F4"); }
 }
 TEST(Rewrites, ListsAreDoneOneByOneOrNotAtAll) {
   ir::Program q = after(program("adam"), "split a");
-  refused(q, "reorder m1 w1", "R3");                       // m1 alone would do, w1 needs u
-  EXPECT_EQ(ir::print(accepted(q, "reorder m1 v1 u w1")), ir::print(after(q, "reorder m1; reorder v1; reorder u; reorder w1")));
+  refused(q, "reorder m1 w1", "R3");  // m1 alone would do, w1 needs u
+  EXPECT_EQ(ir::print(accepted(q, "reorder m1 v1 u w1")),
+            ir::print(after(q, "reorder m1; reorder v1; reorder u; reorder w1")));
 }
 TEST(Rewrites, NineAreRegistered) {
   std::vector<std::string_view> names;
   for (const Rewrite* rewrite : rewrites()) names.push_back(rewrite->name());
-  EXPECT_EQ(names, (std::vector<std::string_view>{"split", "merge", "reorder", "cut", "store", "fuse", "overlap", "commute", "narrow"}));
+  EXPECT_EQ(names, (std::vector<std::string_view>{"split", "merge", "reorder", "cut", "store", "fuse", "overlap",
+                                                  "commute", "narrow"}));
 }
 
 Bits bits_of(const ir::Program& p, const std::string& sentence) {
@@ -342,7 +349,8 @@ TEST(BitsOf, WhatTheSpecificationSays) {
   EXPECT_EQ(bits_of(adam, "reorder m1 v1 u w1"), Bits::kept);
   EXPECT_EQ(bits_of(lamb, "reorder nu"), Bits::tolerance);
   EXPECT_EQ(bits_of(lamb, "cut nw 0"), Bits::tolerance);
-  EXPECT_EQ(bits_of(after(program("sgd_int"), "split a; reorder m1 w1"), "reorder q"), Bits::kept) << "integers add exactly";
+  EXPECT_EQ(bits_of(after(program("sgd_int"), "split a; reorder m1 w1"), "reorder q"), Bits::kept)
+      << "integers add exactly";
   EXPECT_EQ(bits_of(small("y = amax(r)\nout y\n"), "cut y 0"), Bits::kept);
   EXPECT_EQ(bits_of(small("y = sum(r, -1)\nout y\n"), "cut y 0"), Bits::kept) << "the fold is not over the cut";
   EXPECT_EQ(bits_of(small("y = sum(r, -1)\nout y\n"), "cut y 1"), Bits::tolerance);

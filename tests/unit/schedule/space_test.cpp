@@ -16,7 +16,10 @@
 namespace weft::schedule {
 namespace {
 
-struct Counts { const char* name; int64_t layouts, schedules, layouts_kept, schedules_kept; };
+struct Counts {
+  const char* name;
+  int64_t layouts, schedules, layouts_kept, schedules_kept;
+};
 
 // The table of program.md, section 6. moe has 4 schedules, not 2: the table's model named its trial overlap `o`, which
 // is also a statement of moe, and so missed one of the two links.
@@ -79,16 +82,15 @@ std::set<std::string> closure(const ir::Program& naive, int dims) {
     for (const auto& step : steps) {
       try {
         todo.push_back(apply(p, step[0], Args{{step.begin() + 1, step.end()}}));
-      } catch (const Error& e) {
-        EXPECT_EQ(e.kind(), ErrorKind::user) << e.what();
-      }
+      } catch (const Error& e) { EXPECT_EQ(e.kind(), ErrorKind::user) << e.what(); }
     }
   }
   return seen;
 }
 
 TEST(Space, ChoicesReachWhatRewritesReach) {
-  for (auto [name, dims] : std::vector<std::pair<std::string, int>>{{"adam", 1}, {"sgd_int", 1}, {"attention_end", 3}, {"pipeline", 3}}) {
+  for (auto [name, dims] :
+       std::vector<std::pair<std::string, int>>{{"adam", 1}, {"sgd_int", 1}, {"attention_end", 3}, {"pipeline", 3}}) {
     Layouts layouts(form(name), {}, 100000);
     std::set<std::string> texts;
     for (const LayoutNode& node : layouts.nodes()) texts.insert(ir::print(node.form.program));
@@ -120,7 +122,9 @@ TEST(Space, PlainComesFirstAndIsPrefused) {
 TEST(Space, FusedOptimizersAreAmongThem) {
   for (auto [name, expected] : std::vector<std::pair<std::string, std::string>>{
            {"adam", "split a; reorder m1 v1 u w1; store m v w; fuse f: a.s m1.s v1.s u.s w1.s w1"},
-           {"lamb", "split a; reorder m1 v1 u; cut nw 0; reorder nu w1; store m v w; fuse f: a.s m1.s v1.s u.s nw.p nw nu.p nu t w1.s w1"},
+           {"lamb",
+            "split a; reorder m1 v1 u; cut nw 0; reorder nu w1; store m v w; fuse f: a.s m1.s v1.s u.s nw.p nw nu.p nu "
+            "t w1.s w1"},
            {"attention_end", "split s; reorder d y; fuse f: s.s d.s y.s y"}}) {
     Space space = enumerate(test::program(name));
     bool found = false;
@@ -145,7 +149,7 @@ TEST(Space, StatesKeepTheirShapeWhenAsked) {
   options.keep_state_shapes = true;
   ir::Program naive = test::program("adam");
   Space space = enumerate(naive, options);
-  EXPECT_EQ(space.layouts, 32);                    // a split or not, four statements cut or not
+  EXPECT_EQ(space.layouts, 32);  // a split or not, four statements cut or not
   for (const Candidate& c : space.candidates)
     for (size_t i = 0; i < naive.tensors.size(); ++i) EXPECT_EQ(c.program.tensors[i].type, naive.tensors[i].type);
 }
@@ -157,9 +161,7 @@ TEST(Space, OptionsNarrowIt) {
   EXPECT_LT(last.layouts, 64);
   for (const Candidate& c : last.candidates)
     for (const auto& [name, type] : ir::infer(c.program))
-      if (is_slice_name(name)) {
-        EXPECT_EQ(type.layout, ir::Layout(ir::Sliced{2})) << name;
-      }
+      if (is_slice_name(name)) { EXPECT_EQ(type.layout, ir::Layout(ir::Sliced{2})) << name; }
   options = {};
   options.prune = false;
   Space all = enumerate(test::program("adam"), options);
@@ -190,9 +192,7 @@ TEST(Space, LooseNumericsCommute) {
     bool commutes = one_line(c.schedule).starts_with("commute d");
     EXPECT_EQ(commutes, i >= strict) << one_line(c.schedule);
     EXPECT_EQ(ir::print(replay(naive, c.schedule)), ir::print(c.program));
-    if (commutes) {
-      EXPECT_EQ(bits(naive, c.schedule), Bits::tolerance);
-    }
+    if (commutes) { EXPECT_EQ(bits(naive, c.schedule), Bits::tolerance); }
     commuted += commutes;
     found |= one_line(c.schedule) == fused;
   }
@@ -246,7 +246,9 @@ TEST(Dominance, CheapestIsKept) {
     std::vector<bool> kept;
     for (size_t i = 0; i < layouts.nodes().size(); ++i) kept.push_back(dominance.rule(i).empty());
     uint64_t state = 1;
-    auto uniform = [&state] { return static_cast<double>((state = state * 6364136223846793005u + 1442695040888963407u) >> 40) / (1 << 24); };
+    auto uniform = [&state] {
+      return static_cast<double>((state = state * 6364136223846793005u + 1442695040888963407u) >> 40) / (1 << 24);
+    };
     for (int trial = 0; trial < 3000; ++trial) {
       std::vector<double> price(dominance.cost(0).size());
       for (double& p : price) p = std::exp(12 * (uniform() - 0.5));

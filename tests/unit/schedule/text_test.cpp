@@ -23,23 +23,30 @@ TEST(Text, CanonicalIsAFixedPoint) {
   ASSERT_EQ(s.launches.size(), 1u);
   EXPECT_EQ(s.launches[0].algorithm, "ring");
   EXPECT_EQ(s.launches[0].chunk_bytes, 2097152);
-  EXPECT_EQ(one_line(s), "split a; reorder m1 v1 u; cut nw 0; reorder nu w1; store m v w; fuse f: a.s m1.s v1.s u.s nw.p nw nu.p nu t w1.s w1");
+  EXPECT_EQ(one_line(s),
+            "split a; reorder m1 v1 u; cut nw 0; reorder nu w1; store m v w; fuse f: a.s m1.s v1.s u.s nw.p nw nu.p nu "
+            "t w1.s w1");
   EXPECT_EQ(one_line(parse_schedule("schedule 1 x of adam\n")), "as written");
 }
 
 TEST(Text, PrintingSortsAndJoins) {
-  EXPECT_EQ(print(parse_schedule("schedule 1 s of adam # why\nstore m\nsplit a 0\n\nstore v\nreorder m1\nreorder v1\nlaunch * channels 2 ll ring stream off\n")),
+  EXPECT_EQ(print(parse_schedule("schedule 1 s of adam # why\nstore m\nsplit a 0\n\nstore v\nreorder m1\nreorder "
+                                 "v1\nlaunch * channels 2 ll ring stream off\n")),
             "schedule 1 s of adam\nsplit a\nreorder m1 v1\nstore m v\nlaunch * ring ll channels 2 stream off\n");
-  EXPECT_EQ(print(parse_schedule("schedule 1 s of adam\nsplit a root 0\nmerge a\nsplit a\n")), "schedule 1 s of adam\nsplit a root 0\nmerge a\nsplit a\n");
+  EXPECT_EQ(print(parse_schedule("schedule 1 s of adam\nsplit a root 0\nmerge a\nsplit a\n")),
+            "schedule 1 s of adam\nsplit a root 0\nmerge a\nsplit a\n");
 }
 
 TEST(Text, LaunchWords) {
-  for (const std::string line : {"launch *", "launch f direct", "launch a.s pairwise ll128", "launch * order rank round once", "launch f gather stream on",
-                                 "launch f chain simple channels 1 chunk_bytes 65536 order fixed round hops stream off"}) {
+  for (const std::string line :
+       {"launch *", "launch f direct", "launch a.s pairwise ll128", "launch * order rank round once",
+        "launch f gather stream on",
+        "launch f chain simple channels 1 chunk_bytes 65536 order fixed round hops stream off"}) {
     std::string text = "schedule 1 s of adam\n" + line + "\n";
     EXPECT_EQ(print(parse_schedule(text)), text);
   }
-  EXPECT_EQ(print(parse_schedule("schedule 1 s of adam\nlaunch f chunk_bytes 2Mi ring\n")), "schedule 1 s of adam\nlaunch f ring chunk_bytes 2097152\n");
+  EXPECT_EQ(print(parse_schedule("schedule 1 s of adam\nlaunch f chunk_bytes 2Mi ring\n")),
+            "schedule 1 s of adam\nlaunch f ring chunk_bytes 2097152\n");
 }
 
 void refused(const std::string& text, const std::string& rule, const std::string& place) {
@@ -84,9 +91,7 @@ TEST(Replay, ChecksTheProgramAndTheTargets) {
   auto rule_of = [](const ir::Program& p, const std::string& text) {
     try {
       replay(p, parse_schedule(text));
-    } catch (const Error& e) {
-      return e.rule();
-    }
+    } catch (const Error& e) { return e.rule(); }
     return std::string();
   };
   EXPECT_EQ(rule_of(test::program("adam"), fused_lamb), "F3");
@@ -102,7 +107,9 @@ TEST(Replay, ScheduleOfTheSpecification) {
   derived.launches = parse_schedule(fused_lamb).launches;
   EXPECT_EQ(print(derived), fused_lamb);
   EXPECT_EQ(bits(test::program("lamb"), derived), Bits::tolerance);
-  EXPECT_EQ(bits(test::program("adam"), parse_schedule("schedule 1 s of adam\nsplit a\nreorder m1 v1 u w1\nstore m v w\n")), Bits::order);
+  EXPECT_EQ(
+      bits(test::program("adam"), parse_schedule("schedule 1 s of adam\nsplit a\nreorder m1 v1 u w1\nstore m v w\n")),
+      Bits::order);
   EXPECT_EQ(bits(test::program("adam"), parse_schedule("schedule 1 s of adam\nfuse k: m1 v1\n")), Bits::kept);
 }
 
@@ -155,9 +162,7 @@ TEST(Derive, RefusesWhatNoScheduleMakes) {
   try {
     derive(naive, ir::parse(cyclic.substr(0, at) + "fuse f:\n" + indented + cyclic.substr(end)));
     FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.rule(), "K5") << e.what();
-  }
+  } catch (const Error& e) { EXPECT_EQ(e.rule(), "K5") << e.what(); }
 }
 
 }  // namespace

@@ -9,9 +9,7 @@
 namespace weft::topo {
 namespace {
 
-std::filesystem::path scratch_file(const char* name) {
-  return std::filesystem::path(testing::TempDir()) / name;
-}
+std::filesystem::path scratch_file(const char* name) { return std::filesystem::path(testing::TempDir()) / name; }
 
 std::string error_of(const std::string& text) {
   const auto path = scratch_file("bad.toml");

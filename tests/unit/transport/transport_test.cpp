@@ -48,9 +48,7 @@ template <typename F>
 Error error_of(F&& f) {
   try {
     f();
-  } catch (const Error& error) {
-    return error;
-  }
+  } catch (const Error& error) { return error; }
   return Error(ErrorKind::internal, "nothing was thrown");
 }
 

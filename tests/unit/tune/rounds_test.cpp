@@ -60,7 +60,7 @@ TEST(Rounds, JudgementOfTheModel) {
   for (Trial& trial : trials) trial.rounds_ns = {trial.prediction.total_ns * 2};
   EXPECT_DOUBLE_EQ(judge(trials).rank_correlation, 1);
   EXPECT_DOUBLE_EQ(judge(trials).regret, 0);
-  trials[0].rounds_ns = {440};                                     // the model's choice is twice as slow as the best
+  trials[0].rounds_ns = {440};  // the model's choice is twice as slow as the best
   EXPECT_LT(judge(trials).rank_correlation, 0);
   EXPECT_DOUBLE_EQ(judge(trials).regret, 1);
 }
@@ -75,7 +75,8 @@ TEST(Rounds, MedianAndSpread) {
 topo::Machine simple_machine() {
   topo::Machine machine;
   const topo::BandwidthCurve gigabyte{{1, 1e12}, {1e9, 1e9}};
-  machine.read = machine.write = machine.write_stream = machine.read_peer = machine.write_peer = machine.write_peer_stream = gigabyte;
+  machine.read = machine.write = machine.write_stream = machine.read_peer = machine.write_peer =
+      machine.write_peer_stream = gigabyte;
   machine.launch_ns = 10;
   machine.step_ns = 1;
   machine.flops_per_s = 1e9;
@@ -99,12 +100,15 @@ TEST(Cost, MemoryAndArithmeticOverlapLatenciesAdd) {
 TEST(Cost, MoreRanksThanCoresTakeTurns) {
   plan::RankStats rank;
   rank.bytes_read_here = 1000;
-  EXPECT_DOUBLE_EQ(predict({rank, rank, rank, rank}, simple_machine(), {}).total_ns, 2 * predict({rank, rank}, simple_machine(), {}).total_ns);
+  EXPECT_DOUBLE_EQ(predict({rank, rank, rank, rank}, simple_machine(), {}).total_ns,
+                   2 * predict({rank, rank}, simple_machine(), {}).total_ns);
 }
 
 std::filesystem::path scratch(const char* name) { return std::filesystem::path(testing::TempDir()) / name; }
 
-TuningEntry entry(int64_t elements) { return {"cpu | 2 cores", "p", "hash", 2, elements, "schedule 1 tuned of p\nsplit a\n", 10, 20}; }
+TuningEntry entry(int64_t elements) {
+  return {"cpu | 2 cores", "p", "hash", 2, elements, "schedule 1 tuned of p\nsplit a\n", 10, 20};
+}
 
 TEST(TuningFile, EntriesAreKeptAndReplaced) {
   const auto path = scratch("tuning.toml");
@@ -141,9 +145,7 @@ TEST(TuningFile, NearestSizeOfThisMachine) {
   try {
     find_tuning(entries, program, 2, 900, "another");
     FAIL() << "another machine's entry was taken";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("another machine"), std::string::npos);
-  }
+  } catch (const Error& error) { EXPECT_NE(std::string(error.what()).find("another machine"), std::string::npos); }
 }
 
 }  // namespace
