@@ -1,7 +1,7 @@
 // The table of environment variables. A new one is a new row, in the order of the alphabet.
 #include "weft/base/env.h"
 
-#include <cerrno>
+#include <charconv>
 #include <cstdlib>
 
 #include "weft/base/error.h"
@@ -20,20 +20,26 @@ const EnvVariable& declared(std::string_view name) {
 }  // namespace
 
 const std::vector<EnvVariable>& env_variables() {
+  using Form = EnvVariable::Form;
   static const std::vector<EnvVariable> table = {
       {"WEFT_CACHE_DIR", "",
        "where compiled kernels and calibrations are kept (else XDG_CACHE_HOME/weft, ~/.cache/weft)"},
+      {"WEFT_CACHE_MB", "512", "MiB that compiled kernels may take; those unused for longest go first (0: no limit)",
+       Form::integer, 0, 1 << 30},
       {"WEFT_CXX", "", "C++ compiler for generated code (else the one Weft was built with, then c++, g++, clang++)"},
       {"WEFT_DEBUG", "warn", "log level: warn, info or trace"},
       {"WEFT_DEBUG_FILE", "", "log to this file instead of stderr; %h is the host, %p the process, one file per rank"},
       {"WEFT_DEBUG_SUBSYS", "", "log only these rooms, a comma list such as runtime,transport"},
       {"WEFT_MACHINE", "", "machine file to use instead of detecting this machine"},
-      {"WEFT_NO_COMPILER", "0", "1: never compile generated code, evaluate expressions instead (slower, same bits)"},
-      {"WEFT_SPIN_US", "50", "microseconds a waiting thread spins before it sleeps"},
-      {"WEFT_TIMEOUT_S", "600", "seconds after which a wait for another rank is an error"},
+      {"WEFT_NO_COMPILER", "0", "1: never compile generated code, evaluate expressions instead (slower, same bits)",
+       Form::flag},
+      {"WEFT_SPIN_US", "50", "microseconds a waiting thread spins before it sleeps", Form::integer, 0, 10'000'000},
+      {"WEFT_TIMELINE", "", "write the steps of all ranks to this file, as a Chrome trace (JSON)"},
+      {"WEFT_TIMEOUT_S", "600", "seconds after which a wait for another rank is an error", Form::integer, 1,
+       100'000'000},
       {"WEFT_TUNING", "",
        "tuning file that `weft tune` writes and `weft run` reads (else tuning.toml in the cache directory)"},
-      {"WEFT_VERIFY", "0", "1: check every plan and every compiler pass before it is used"},
+      {"WEFT_VERIFY", "0", "1: check every plan and every compiler pass before it is used", Form::flag},
   };
   return table;
 }
@@ -54,14 +60,24 @@ bool env_flag(std::string_view name) {
 }
 
 int64_t env_int(std::string_view name) {
+  const EnvVariable& variable = declared(name);
+  WEFT_CHECK(variable.form == EnvVariable::Form::integer, "{} is not declared as a number", name);
   const std::string value = env(name);
-  char* end = nullptr;
-  errno = 0;
-  const long long number = std::strtoll(value.c_str(), &end, 10);
-  if (value.empty() || *end != 0 || errno == ERANGE)
-    throw Error(ErrorKind::user, fmt::format("{}={} is not an integer", name, value),
-                fmt::format("{}; unset it for {}", declared(name).meaning, declared(name).fallback));
+  int64_t number = 0;
+  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (value.empty() || end != value.data() + value.size() || problem != std::errc() || number < variable.least ||
+      number > variable.most)
+    throw Error(ErrorKind::user,
+                fmt::format("{}={} is not a whole number from {} to {}", name, value, variable.least, variable.most),
+                fmt::format("{}; unset it for {}", variable.meaning, variable.fallback));
   return number;
+}
+
+void check_environment() {
+  for (const EnvVariable& variable : env_variables()) {
+    if (variable.form == EnvVariable::Form::flag) env_flag(variable.name);
+    if (variable.form == EnvVariable::Form::integer) env_int(variable.name);
+  }
 }
 
 }  // namespace weft

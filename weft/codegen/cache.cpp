@@ -5,8 +5,8 @@
 // Its checksum travels inside it (ELF ignores what follows its sections), so file and checksum cannot disagree by a
 // crash between two renames. Who compiles holds a flock, which the kernel drops when the holder dies; locks are taken
 // in order of their hash, so two callers with several kernels each cannot wait for one another. Whoever waited looks
-// again before compiling. A lock held beyond the deadline is ignored: the worst that happens is the same kernel
-// compiled twice.
+// again before compiling. Waiting is bounded: a holder that hangs is not helped by another one that hangs. An object
+// is loaded before it gets its name, so that what a broken compiler writes never stays.
 #include "weft/codegen/cache.h"
 
 #include <dlfcn.h>
@@ -24,10 +24,13 @@
 #include <memory>
 #include <thread>
 
+#include "weft/base/env.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 #include "weft/base/hash.h"
 #include "weft/base/log.h"
+#include "weft/base/text.h"
+#include "weft/codegen/prune.h"
 
 namespace weft::codegen {
 
@@ -37,18 +40,21 @@ namespace {
 
 constexpr std::string_view seal_mark = "\nweft-kernel ";
 constexpr size_t seal_bytes = 13 + 32;
-constexpr int64_t lock_deadline_ns = 150'000'000'000;
+
+// A little longer than a compiler may take, and less than a rank waits for another one.
+int64_t lock_patience_ns() { return std::min<int64_t>(150'000'000'000, env_int("WEFT_TIMEOUT_S") * 750'000'000); }
 
 // Held while an entry is being made. The file is removed by its holder; a lock on a file that is no longer the one in
 // the directory is none, so the inode is compared after locking.
 class EntryLock {
  public:
-  explicit EntryLock(fs::path path) : path_(std::move(path)) {
-    const int64_t deadline = now_ns() + lock_deadline_ns;
-    while (!try_lock() && now_ns() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EntryLock(fs::path path, int64_t deadline_ns) : path_(std::move(path)) {
+    while (!try_lock() && now_ns() < deadline_ns) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     if (file_ < 0)
-      WEFT_LOG(warn, "codegen", "{} has been locked for {} s; compiling without it", path_.string(),
-               lock_deadline_ns / 1000000000);
+      throw Error(ErrorKind::io,
+                  fmt::format("another process has been compiling {} for {}", path_.stem().string(),
+                              human_ns(static_cast<double>(lock_patience_ns()))),
+                  "does its compiler hang? end it, or set WEFT_CXX to another one");
   }
   ~EntryLock() {
     if (file_ < 0) return;
@@ -79,17 +85,25 @@ class EntryLock {
   int file_ = -1;
 };
 
+// Null and the reason where it cannot be loaded.
+void* try_open(const fs::path& object, std::string& reason) {
+  void* handle = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle) return handle;
+  const char* said = dlerror();
+  reason = said ? said : "unknown reason";
+  return nullptr;
+}
+
+// Null where it is missing or damaged.
 void* open_object(const fs::path& object) {
   if (!intact(object)) return nullptr;
-  void* handle = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    const char* reason = dlerror();
-    throw Error(ErrorKind::io,
-                fmt::format("{} cannot be loaded: {}", object.string(), reason ? reason : "unknown reason"),
-                "if its file system forbids execution (noexec), set WEFT_CACHE_DIR to one that allows it; or set "
-                "WEFT_NO_COMPILER=1");
-  }
-  return handle;
+  std::string reason;
+  void* handle = try_open(object, reason);
+  if (handle) return touch_entry(object), handle;
+  if (access(object.c_str(), F_OK) != 0) return nullptr;  // pruned a moment ago
+  throw Error(ErrorKind::io, fmt::format("{} cannot be loaded: {}", object.string(), reason),
+              "if its file system forbids execution (noexec), set WEFT_CACHE_DIR to one that allows it; or set "
+              "WEFT_NO_COMPILER=1");
 }
 
 std::string unique_suffix() {
@@ -115,6 +129,21 @@ void remove_leftovers(const fs::path& directory, const std::string& hash) {
 [[noreturn]] void fail_compile(const CompileJob& job, const Unit& unit) {
   throw Error(ErrorKind::io, fmt::format("compiling {} failed\n    {}\n    {}", unit.what, job.command_line, job.error),
               "set WEFT_CXX to a working C++20 compiler, or WEFT_NO_COMPILER=1 to run without one (slower, same bits)");
+}
+
+// A compiler may say that all is well and have written nonsense; on a file system without execution the best object
+// does not load. The head of the file tells the two apart.
+void check_loads(CompileJob& job) {
+  std::string reason;
+  if (!job.error.empty() || try_open(job.object, reason)) return;
+  std::string head = read_file(job.object).substr(0, 4);
+  job.refused = head !=
+                    "\x7f"
+                    "ELF" ||
+                reason.find("undefined symbol") != std::string::npos;
+  job.error = fmt::format(
+      "the compiler said nothing, but its object cannot be loaded: {}{}", reason,
+      job.refused ? "" : " (does the file system of the cache forbid execution, noexec? set WEFT_CACHE_DIR)");
 }
 
 }  // namespace
@@ -156,7 +185,9 @@ fs::path Cache::object_path(const std::string& hash) const { return directory_ /
 fs::path Cache::source_path(const std::string& hash) const { return directory_ / (hash + ".cpp"); }
 
 std::vector<void*> Cache::load(const std::vector<Unit>& units, CacheReport* report) {
-  CacheReport counted;
+  CacheReport unasked;
+  CacheReport& counted = report ? *report : unasked;
+  counted = {};
   std::vector<void*> handles(units.size());
   std::vector<size_t> missing;
   for (size_t i = 0; i < units.size(); i++) {
@@ -172,7 +203,6 @@ std::vector<void*> Cache::load(const std::vector<Unit>& units, CacheReport* repo
                   fmt::format("{} was written and reads back damaged", object_path(hash(units[i])).string()),
                   "check the disk; WEFT_CACHE_DIR names another one");
   }
-  if (report) *report = counted;
   return handles;
 }
 
@@ -184,11 +214,12 @@ void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<si
       std::unique(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first == b.first; }),
       wanted.end());
 
+  const int64_t deadline_ns = now_ns() + lock_patience_ns();
   std::vector<std::unique_ptr<EntryLock>> locks;
   std::vector<CompileJob> jobs;
   std::vector<std::pair<std::string, size_t>> of_job;
   for (const auto& [hash, i] : wanted) {
-    locks.push_back(std::make_unique<EntryLock>(directory_ / (hash + ".lock")));
+    locks.push_back(std::make_unique<EntryLock>(directory_ / (hash + ".lock"), deadline_ns));
     if (intact(object_path(hash))) {
       report.found++;
       continue;
@@ -196,30 +227,40 @@ void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<si
     remove_leftovers(directory_, hash);
     write_file(source_path(hash), units[i].source);
     const std::string suffix = unique_suffix();
-    jobs.push_back(
-        {source_path(hash), directory_ / (hash + suffix + ".so"), directory_ / (hash + suffix + ".log"), "", ""});
+    jobs.push_back({source_path(hash), directory_ / (hash + suffix + ".so"), directory_ / (hash + suffix + ".log"), "",
+                    "", false});
     of_job.push_back({hash, i});
   }
   compile(compiler_, jobs);
   report.compiled += static_cast<int>(jobs.size());
-  for (const CompileJob& job : jobs) {
+  for (CompileJob& job : jobs) {
     WEFT_LOG(info, "codegen", "{}", job.command_line);
     remove_quietly(job.log);
+    check_loads(job);
   }
   for (size_t j = 0; j < jobs.size(); j++) {
     if (!jobs[j].error.empty()) {
       for (const CompileJob& job : jobs) remove_quietly(job.object);
+      report.refused = jobs[j].refused;
       fail_compile(jobs[j], units[of_job[j].second]);
     }
-    seal(jobs[j].object);
-    std::error_code error;
-    fs::rename(jobs[j].object, object_path(of_job[j].first), error);
-    if (error)
-      throw Error(ErrorKind::io,
-                  fmt::format("cannot put {} into the kernel cache: {}", object_path(of_job[j].first).string(),
-                              error.message()),
-                  "remove what stands there, or name another folder with WEFT_CACHE_DIR");
+    put(jobs[j].object, object_path(of_job[j].first));
   }
+  if (!jobs.empty()) prune(directory_, cache_limit_bytes());
+}
+
+void Cache::put(const fs::path& made, const fs::path& object) {
+  try {
+    seal(made);
+  } catch (const Error&) {
+    remove_quietly(made);  // a full disk should get its space back
+    throw;
+  }
+  std::error_code error;
+  fs::rename(made, object, error);
+  if (error)
+    throw Error(ErrorKind::io, fmt::format("cannot put {} into the kernel cache: {}", object.string(), error.message()),
+                "remove what stands there, or name another folder with WEFT_CACHE_DIR");
 }
 
 }  // namespace weft::codegen

@@ -16,6 +16,7 @@ struct Unit {
 
 struct CacheReport {
   int found = 0, compiled = 0;
+  bool refused = false;  // with an error of load(): the compiler would not have the text, or made what cannot be loaded
 };
 
 class Cache {
@@ -25,8 +26,8 @@ class Cache {
   Cache(std::filesystem::path directory, Compiler compiler);
 
   // One dlopen handle per unit, never closed. Compiles what is missing or damaged, several side by side; of concurrent
-  // callers (threads or processes) one compiles and the others wait for it. Throws Error(io) with the command and the
-  // compiler's first lines.
+  // callers (threads or processes) one compiles and the others wait for it, for 3/4 of WEFT_TIMEOUT_S at most. Throws
+  // Error(io) with the command and the compiler's first lines. Afterwards the folder is pruned to WEFT_CACHE_MB.
   std::vector<void*> load(const std::vector<Unit>& units, CacheReport* report = nullptr);
 
   std::string hash(const Unit& unit) const;  // 32 hex digits
@@ -35,6 +36,7 @@ class Cache {
 
  private:
   void compile_missing(const std::vector<Unit>& units, const std::vector<size_t>& missing, CacheReport& report);
+  static void put(const std::filesystem::path& made, const std::filesystem::path& object);
 
   std::filesystem::path directory_;
   Compiler compiler_;

@@ -2,28 +2,28 @@
 //
 // Ways to get machine code: a JIT library (LLVM: 100 MB and an interface that changes twice a year), an assembler of
 // our own, or the compiler that is there anyway. The last gives code that a person can read, profile and step through,
-// at the price of about 0.3 s a kernel, once. The child is started by posix_spawn in a process group of its own, so
-// that a hung compiler can be ended with all its children, and is waited for by its own id: the host program's children
-// are none of our business.
+// at the price of about 0.3 s a kernel, once. Each runs under a supervisor (supervise.h), so that a hung compiler is
+// ended with all its children and none outlives us, and is waited for by its own id: the host program's children are
+// none of our business.
 #include "weft/codegen/compiler.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <thread>
 
 #include "weft/base/env.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
+#include "weft/base/log.h"
 #include "weft/base/text.h"
-
-extern char** environ;
+#include "weft/codegen/once.h"
+#include "weft/codegen/supervise.h"
 
 namespace weft::codegen {
 
@@ -106,45 +106,6 @@ std::vector<std::string> arguments(const Compiler& compiler, const CompileJob& j
   return list;
 }
 
-// The environment with messages in English, so that what we print is what a search engine knows.
-std::vector<char*> child_environment(std::string& locale) {
-  std::vector<char*> list;
-  for (char** entry = environ; *entry; entry++)
-    if (std::strncmp(*entry, "LC_ALL=", 7) != 0) list.push_back(*entry);
-  list.push_back(locale.data());
-  list.push_back(nullptr);
-  return list;
-}
-
-pid_t start(const Compiler& compiler, CompileJob& job) {
-  std::vector<std::string> list = arguments(compiler, job);
-  job.command_line = join(list, " ");
-  std::vector<char*> argv;
-  for (std::string& item : list) argv.push_back(item.data());
-  argv.push_back(nullptr);
-  std::string locale = "LC_ALL=C";
-  std::vector<char*> env = child_environment(locale);
-
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, 1, job.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&files, 1, 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  pid_t pid = 0;
-  const int status = posix_spawn(&pid, argv[0], &files, &attributes, argv.data(), env.data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  if (status != 0) job.error = fmt::format("{} cannot be started: {}", argv[0], std::strerror(status));
-  return status == 0 ? pid : 0;
-}
-
 // The first lines of what the compiler said.
 std::string first_lines(const fs::path& log) {
   std::error_code ignored;
@@ -155,26 +116,64 @@ std::string first_lines(const fs::path& log) {
   return text;
 }
 
-// True when the child is gone. A host that ignores SIGCHLD lets the kernel reap: then the object decides.
-bool finished(const Child& child) {
-  int status = 0;
-  const pid_t got = waitpid(child.pid, &status, WNOHANG);
-  if (got == 0 && now_ns() < child.deadline_ns) return false;
-  if (got == 0) {
-    kill(-child.pid, SIGKILL);
-    waitpid(child.pid, &status, 0);
-    child.job->error = "the compiler did not end in time";
-  } else if (got == child.pid && WIFSIGNALED(status)) {
-    child.job->error = fmt::format("the compiler was ended by signal {}", WTERMSIG(status));
-  } else if (got == child.pid && WEXITSTATUS(status) != 0) {
-    child.job->error = first_lines(child.job->log);
-    if (child.job->error.empty())
-      child.job->error = fmt::format("the compiler ended with status {}", WEXITSTATUS(status));
-  } else if (access(child.job->object.c_str(), R_OK) != 0) {
-    child.job->error = "the compiler made no object. " + first_lines(child.job->log);
+// What the compiler's end means. A host that ignores SIGCHLD lets the kernel reap: then the object decides.
+void judge(CompileJob& job, bool reaped, int status) {
+  const int code = reaped && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  if (reaped && WIFSIGNALED(status))
+    job.error = fmt::format("the compiler was ended by signal {}", WTERMSIG(status));
+  else if (code > 128)
+    job.error = fmt::format("the compiler was ended by signal {}", code - 128);
+  else if (code != 0 || access(job.object.c_str(), R_OK) != 0) {
+    const std::string said = first_lines(job.log);
+    job.error = code == 0      ? "the compiler made no object. " + said
+                : said.empty() ? fmt::format("the compiler ended with status {}", code)
+                               : said;
+    job.refused = code != cannot_start_status && said.find(std::strerror(ENOSPC)) == std::string::npos;
   }
-  return true;
 }
+
+// The compilers under way. What an exception leaves running is killed.
+class Running {
+ public:
+  Running(const Compiler& compiler, double deadline_s)
+      : compiler_(compiler), deadline_ns_(static_cast<int64_t>(deadline_s * 1e9)) {}
+  ~Running() {
+    for (const Child& child : children_) end(child);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  size_t count() const { return children_.size(); }
+
+  void start(CompileJob& job) {
+    std::vector<std::string> command = arguments(compiler_, job);
+    job.command_line = join(command, " ");
+    if (const pid_t pid = start_supervised(std::move(command), job.log, job.error))
+      children_.push_back({pid, &job, now_ns() + deadline_ns_});
+  }
+  void look() {
+    std::erase_if(children_, [this](const Child& child) { return finished(child); });
+  }
+
+ private:
+  static void end(const Child& child) {
+    kill(-child.pid, SIGKILL);
+    waitpid(child.pid, nullptr, 0);
+  }
+  bool finished(const Child& child) const {
+    int status = 0;
+    const pid_t got = waitpid(child.pid, &status, WNOHANG);
+    if (got != 0) return judge(*child.job, got == child.pid, status), true;
+    if (now_ns() < child.deadline_ns) return false;
+    end(child);
+    child.job->error = fmt::format("the compiler did not end in time ({}); it was killed",
+                                   human_ns(static_cast<double>(deadline_ns_)));
+    return true;
+  }
+
+  const Compiler& compiler_;
+  int64_t deadline_ns_;
+  std::vector<Child> children_;
+};
 
 }  // namespace
 
@@ -192,18 +191,23 @@ std::optional<Compiler> find_compiler() {
   return std::nullopt;
 }
 
-void compile(const Compiler& compiler, std::vector<CompileJob>& jobs, int side_by_side, double deadline_s) {
+void compile(const Compiler& compiler, std::vector<CompileJob>& jobs, int side_by_side, double deadline_s,
+             double patience_s) {
   const size_t limit = side_by_side > 0 ? side_by_side : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<Child> running;
+  const double half_timeout_s = static_cast<double>(env_int("WEFT_TIMEOUT_S")) / 2;
+  const int64_t impatient_ns = now_ns() + static_cast<int64_t>(patience_s * 1e9);
+  Running running(compiler, std::min(deadline_s, half_timeout_s));
   size_t next = 0;
-  while (next < jobs.size() || !running.empty()) {
-    while (next < jobs.size() && running.size() < limit) {
-      CompileJob& job = jobs[next++];
-      if (const pid_t pid = start(compiler, job))
-        running.push_back({pid, &job, now_ns() + static_cast<int64_t>(deadline_s * 1e9)});
-    }
-    std::erase_if(running, finished);
-    if (!running.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  bool said = false;
+  while (next < jobs.size() || running.count() > 0) {
+    while (next < jobs.size() && running.count() < limit) running.start(jobs[next++]);
+    running.look();
+    if (running.count() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (said || now_ns() < impatient_ns) continue;
+    said = true;
+    if (compiling_said().first())
+      WEFT_LOG(warn, "codegen", "compiling {} kernels ({} done), once: the next run finds them in the cache",
+               jobs.size(), next - running.count());
   }
 }
 

@@ -25,8 +25,15 @@ struct CompileJob {
   std::filesystem::path source, object, log;  // log: what the compiler says
   std::string error;                          // out: empty where the object was made
   std::string command_line;                   // out
+  // out: the compiler read the text and said no. False with an error: it did not start, did not end, was killed, or
+  // the disk refused its output, so another day may do.
+  bool refused = false;
 };
-// Runs at most `side_by_side` compilers at a time (0: one per core). Each has `deadline_s` seconds.
-void compile(const Compiler& compiler, std::vector<CompileJob>& jobs, int side_by_side = 0, double deadline_s = 120);
+// Runs at most `side_by_side` compilers at a time (0: one per core). Each has `deadline_s` seconds, and half of
+// WEFT_TIMEOUT_S at most: the ranks that wait for the one that compiles must not give up before it does. A compiler
+// that is late is killed with all that it started, and so is one whose caller dies. After `patience_s` the log says
+// once that something is being compiled.
+void compile(const Compiler& compiler, std::vector<CompileJob>& jobs, int side_by_side = 0, double deadline_s = 120,
+             double patience_s = 2);
 
 }  // namespace weft::codegen

@@ -7,7 +7,6 @@
 
 #include <dlfcn.h>
 
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "weft/base/log.h"
 #include "weft/codegen/cache.h"
 #include "weft/codegen/emit.h"
+#include "weft/codegen/once.h"
 
 namespace weft::codegen {
 
@@ -67,6 +67,17 @@ Registry& registry() {
   return *all;
 }
 
+void say_once(std::string_view why) {
+  if (evaluating_said().first())
+    WEFT_LOG(warn, "codegen", "kernels are evaluated, not compiled (several times slower, same bits): {}", why);
+}
+
+// Tiles, and steps for which code cannot be had. Never destroyed, like what is generated.
+kernel::KernelLibrary& evaluated() {
+  static auto* all = kernel::evaluator_library().release();
+  return *all;
+}
+
 class GeneratedLibrary : public kernel::KernelLibrary {
  public:
   explicit GeneratedLibrary(const Compiler& compiler)
@@ -79,7 +90,7 @@ class GeneratedLibrary : public kernel::KernelLibrary {
     for (size_t i = 0; i < shapes.size(); i++) {
       keys.push_back(shapes[i].key() + "\n" + identity_);
       if (kernel::kind(shapes[i].kernel) == kernel::Kind::tile)
-        codes[i] = tiles_->find({shapes[i]})[0];
+        codes[i] = evaluated().find({shapes[i]})[0];
       else if (!known(keys[i], codes[i]))
         missing.push_back(i);
     }
@@ -109,11 +120,24 @@ class GeneratedLibrary : public kernel::KernelLibrary {
     }
     const int64_t begin = now_ns();
     CacheReport report;
-    const std::vector<void*> handles = cache_.load(units, &report);
+    std::vector<void*> handles;
+    try {
+      handles = cache_.load(units, &report);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::io || report.refused) throw;
+      return evaluate(error, shapes, missing, codes);
+    }
     WEFT_LOG(info, "codegen", "{} kernels: {} found, {} compiled, {:.1f} ms", units.size(), report.found,
              report.compiled, static_cast<double>(now_ns() - begin) / 1e6);
     for (size_t j = 0; j < missing.size(); j++)
       codes[missing[j]] = enter(keys[missing[j]], std::move(steps[j]), std::move(sources[j]), handles[j]);
+  }
+
+  // The machine's fault and not the text's: a full disk, a cache that may only be read, a compiler that hangs.
+  void evaluate(const Error& error, const std::vector<StepShape>& shapes, const std::vector<size_t>& missing,
+                std::vector<StepCode>& codes) {
+    say_once(error.what());
+    for (const size_t i : missing) codes[i] = evaluated().find({shapes[i]})[0];
   }
 
   static StepCode enter(const std::string& key, std::unique_ptr<GeneratedStep> step, StepSource source, void* handle) {
@@ -130,14 +154,7 @@ class GeneratedLibrary : public kernel::KernelLibrary {
 
   Cache cache_;
   std::string identity_;
-  std::unique_ptr<kernel::KernelLibrary> tiles_ = kernel::evaluator_library();
 };
-
-void say_once(const std::string& why) {
-  static std::atomic<bool> said{false};
-  if (!said.exchange(true))
-    WEFT_LOG(warn, "codegen", "{}: kernels are evaluated, not compiled (several times slower, same bits)", why);
-}
 
 }  // namespace
 
@@ -147,9 +164,17 @@ std::unique_ptr<kernel::KernelLibrary> generated_library() {
     return kernel::evaluator_library();
   }
   const std::optional<Compiler> compiler = find_compiler();
-  if (compiler) return std::make_unique<GeneratedLibrary>(*compiler);
-  say_once("no C++ compiler was found (install g++, or set WEFT_CXX)");
-  return kernel::evaluator_library();
+  if (!compiler) {
+    say_once("no C++ compiler was found (install g++, or set WEFT_CXX)");
+    return kernel::evaluator_library();
+  }
+  try {
+    return std::make_unique<GeneratedLibrary>(*compiler);
+  } catch (const Error& error) {  // no folder for the cache
+    if (error.kind() != ErrorKind::io) throw;
+    say_once(error.what());
+    return kernel::evaluator_library();
+  }
 }
 
 std::string source_of(const StepShape& shape) {

@@ -64,6 +64,42 @@ TEST(Env, TableDefaultsAndChecks) {
   for (const EnvVariable& v : env_variables()) EXPECT_FALSE(v.meaning.empty()) << v.name;
 }
 
+TEST(Env, NumbersOutsideTheirRangeAreRefusedWithTheRemedy) {
+  const struct {
+    const char *name, *value;
+  } wrong[] = {{"WEFT_TIMEOUT_S", "0"},     {"WEFT_TIMEOUT_S", "-1"},   {"WEFT_TIMEOUT_S", "nan"},
+               {"WEFT_TIMEOUT_S", "inf"},   {"WEFT_TIMEOUT_S", "1e3"},  {"WEFT_TIMEOUT_S", "2.5"},
+               {"WEFT_TIMEOUT_S", ""},      {"WEFT_TIMEOUT_S", "60 s"}, {"WEFT_TIMEOUT_S", "99999999999999999999"},
+               {"WEFT_TIMEOUT_S", " 5"},    {"WEFT_SPIN_US", "-50"},    {"WEFT_SPIN_US", "10000001"},
+               {"WEFT_SPIN_US", "0x10"},    {"WEFT_CACHE_MB", "-1"},    {"WEFT_CACHE_MB", "1099511627776"},
+               {"WEFT_NO_COMPILER", "yep"}, {"WEFT_VERIFY", "2"}};
+  EXPECT_NO_THROW(check_environment());
+  for (const auto& [name, value] : wrong) {
+    const Variable set(name, value);
+    try {
+      check_environment();
+      ADD_FAILURE() << name << "=" << value << " is accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::user);
+      EXPECT_NE(error.message().find(std::string(name) + "=" + value), std::string::npos) << error.what();
+      EXPECT_FALSE(error.remedy().empty()) << error.what();
+    }
+  }
+}
+
+TEST(Env, EveryNumberHasARangeThatHoldsItsDefault) {
+  for (const EnvVariable& v : env_variables()) {
+    if (v.form != EnvVariable::Form::integer) continue;
+    const std::string name(v.name);
+    const Variable unset(name.c_str(), nullptr);
+    EXPECT_GE(env_int(name), v.least) << name;
+    for (const int64_t edge : {v.least, v.most}) {
+      const Variable set(name.c_str(), std::to_string(edge).c_str());
+      EXPECT_EQ(env_int(name), edge);
+    }
+  }
+}
+
 TEST(Hash, DistinguishesAndRepeats) {
   EXPECT_EQ(hash64("weft"), hash64("weft"));
   EXPECT_NE(hash64("weft"), hash64("weft", 1));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,6 +16,7 @@
 #include "weft/base/file.h"
 #include "weft/codegen/compiler.h"
 #include "weft/codegen/emit.h"
+#include "weft/codegen/once.h"
 
 using namespace weft;
 using namespace weft::kernel;
@@ -74,7 +77,13 @@ TEST_F(Library, TextIsTheSameForEqualShapes) {
 
 TEST_F(Library, WithoutACompilerTheEvaluatorRuns) {
   setenv("WEFT_NO_COMPILER", "1", 1);
+  codegen::evaluating_said().forget();
   testing::internal::CaptureStderr();
+  for (int rank = 0; rank < 3; rank++) {
+    const pid_t child = fork();  // ranks are forked before they ask for kernels
+    if (child == 0) codegen::generated_library(), _exit(0);
+    waitpid(child, nullptr, 0);
+  }
   const auto library = codegen::generated_library(), second = codegen::generated_library();
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(library->name(), "evaluator");
@@ -99,6 +108,40 @@ TEST_F(Library, AWrongCompilerIsTheUsersError) {
     EXPECT_EQ(error.kind(), ErrorKind::io);
     EXPECT_NE(std::string(error.what()).find("weft_sum"), std::string::npos) << error.what();
   }
+}
+
+// What the machine refuses is evaluated, with a warning that says why; what the text deserves stays an error.
+TEST_F(Library, WhereTheMachineRefusesKernelsAreEvaluated) {
+  const auto check = [&](const StepShape& shape, const char* reason) {
+    codegen::evaluating_said().forget();
+    testing::internal::CaptureStderr();
+    const auto library = codegen::generated_library(), second = codegen::generated_library();
+    const StepCode code = library->find({shape})[0], again = second->find({shape})[0];
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(reason), std::string::npos) << said;
+    EXPECT_EQ(said.find("evaluated"), said.rfind("evaluated")) << "said more than once: " << said;
+    EXPECT_TRUE(guards_whole(shape, run_step(shape, code, 20, 1, 3, false), 20, 1));
+    EXPECT_TRUE(guards_whole(shape, run_step(shape, again, 20, 1, 3, false), 20, 1));
+  };
+  const fs::path script = folder / "cxx";
+  const auto compiler = [&](const char* then) {
+    std::ofstream(script) << "#!/bin/sh\n" << then << "\n";
+    chmod(script.c_str(), 0700);
+    setenv("WEFT_CXX", script.c_str(), 1);
+  };
+  StepShape shape = sum_shape(Dtype::i8);
+  compiler("echo 'cc1plus: fatal error: No space left on device' >&2; exit 1");
+  check(shape, "No space left");
+  compiler("kill -KILL $$");
+  check(shape, "signal 9");
+  setenv("WEFT_TIMEOUT_S", "1", 1);
+  compiler("sleep 100");
+  check(shape, "did not end in time");
+  unsetenv("WEFT_TIMEOUT_S");
+  unsetenv("WEFT_CXX");
+  std::ofstream(folder / "file") << "x";
+  setenv("WEFT_CACHE_DIR", (folder / "file" / "cache").c_str(), 1);
+  check(shape, "cache directory");
 }
 
 TEST_F(Library, WrongShapesAreRefusedBeforeCompiling) {
