@@ -4,6 +4,7 @@
 #include <map>
 
 #include "weft/expr/functions.h"
+#include "weft/expr/weak.h"
 
 namespace weft::expr {
 namespace {
@@ -105,15 +106,10 @@ class Typing {
   // A weak expression by itself, such as `index() < 5` or `rand(s, 1) < p`: i64 while all is integer, else f64,
   // in which a random number and the bound it is compared with are exact.
   Dtype weak_dtype(const Expr& e) const {
-    bool integer = true;
-    visit(e, [&](const Node& n) {
-      integer &=
-          n.op != Op::number &&
-          !(n.op == Op::call && (n.name == "rand" || (find_function(n.name) && find_function(n.name)->float_only)));
-      if (const auto s = scalars_.find(n.name); n.op == Op::name && s != scalars_.end())
-        integer &= is_integer(s->second);
+    return expr::weak_dtype(e, [&](const std::string& name) {
+      const auto s = scalars_.find(name);
+      return s != scalars_.end() && is_integer(s->second) ? Dtype::i64 : Dtype::f64;
     });
-    return integer ? Dtype::i64 : Dtype::f64;
   }
   Dtype context(const std::vector<Expr>& args) const {
     Dtype weak = Dtype::i64;

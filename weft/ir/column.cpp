@@ -178,8 +178,9 @@ Column cast(Dtype dtype, const Column& a, bool round) {
 }
 
 Column wrapped(Column column, Dtype dtype) {
-  if (!column.is_float && is_integer(dtype))
-    for (int64_t& value : column.i) value = wrap_to(dtype, value);
+  if (column.is_float || !is_integer(dtype)) return column;
+  column.is_unsigned = !is_signed(dtype);
+  for (int64_t& value : column.i) value = wrap_to(dtype, value);
   return column;
 }
 
@@ -198,7 +199,12 @@ class Evaluator {
   explicit Evaluator(const Leaves& leaves) : leaves_(leaves) {}
 
   Column value(const Expr& e, Dtype want) const {
-    if (is_integer(want) && want != Dtype::i64 && scalar_only(e)) return wrapped(value(e, Dtype::i64), want);
+    if (scalar_only(e)) return known_at_launch(e, want);
+    return by_element(e, want);
+  }
+
+ private:
+  Column by_element(const Expr& e, Dtype want) const {
     switch (e->op) {
       case Op::integer: return uniform_column({true, e->integer, 0});
       case Op::number: return uniform_column({false, 0, e->number});
@@ -214,13 +220,29 @@ class Evaluator {
     return compares ? comparison(e->op, a, b) : wrapped(arithmetic(e->op, a, b), want);
   }
 
- private:
   static Column negated(const Column& a) {
     if (!a.is_float) return arithmetic(Op::sub, uniform_column({true, 0, 0}), a);
     return reals(a, a, [](double x, double) { return -x; });
   }
 
-  // Known at launch: computed once, in f64 or i64, whatever it meets.
+  // Computed once, in f64 or i64, and then of the dtype that it meets. Integers by the one definition of launch
+  // scalars, which refuses a division by zero; floats by the C library's functions.
+  Column known_at_launch(const Expr& e, Dtype want) const {
+    const expr::ScalarEnv env = [&](const std::string& name) {
+      const Column leaf = leaves_.operand(name);
+      return leaf.is_float ? expr::ScalarValue{false, 0, leaf.f[0]} : expr::ScalarValue{true, leaf.i[0], 0};
+    };
+    if (e->op == Op::call && e->name == "select" && e->args.size() == 3) {  // only the chosen branch is computed
+      const expr::ScalarValue condition = expr::evaluate_scalar(e->args[0], env);
+      return known_at_launch(e->args[condition.as_f64() != 0 ? 1 : 2], want);
+    }
+    const expr::ScalarValue value = expr::evaluate_scalar(e, env);
+    Column out = value.is_integer ? uniform_column(value) : by_element(e, Dtype::f64);
+    if (!value.is_integer && !out.is_float) out = uniform_column({false, 0, value.number});  // 2 ^ -1
+    const bool kept = is_float(want) || (want == Dtype::i64 && !out.is_float);
+    return kept ? out : cast(want, out, false);
+  }
+
   bool scalar_only(const Expr& e) const {
     bool only = true;
     expr::visit(e, [&](const expr::Node& node) {
@@ -234,24 +256,17 @@ class Evaluator {
   Dtype context(const std::vector<Expr>& args) const {
     bool whole = true;
     for (const Expr& a : args) {
-      if (const auto strong = expr::infer_dtype(a, leaves_.dtype)) return *strong;
-      expr::visit(a, [&](const expr::Node& node) { whole = whole && !is_real(node); });
+      if (const auto strong = expr::infer_dtype(a, leaves_.dtype, leaves_.weak)) return *strong;
+      whole = whole && expr::weak_dtype(a, leaves_.weak) == Dtype::i64;
     }
     return whole ? Dtype::i64 : Dtype::f64;
-  }
-
-  bool is_real(const expr::Node& node) const {
-    if (node.op == Op::name) return leaves_.operand(node.name).is_float;
-    if (node.op != Op::call) return node.op == Op::number;
-    const expr::Function* known = expr::find_function(node.name);
-    return node.name == "rand" || (known && known->float_only);
   }
 
   Column function(const Expr& e, Dtype want) const {
     if (e->name == "rand") return random(e);
     if (e->name == "index") {
       const Column positions = leaves_.index(e->args.at(0)->integer);
-      return is_float(want) ? as_real(positions) : positions;
+      return is_float(want) ? as_real(positions) : wrapped(positions, want);
     }
     if (const auto dtype = parse_dtype(e->name); dtype && e->args.size() == 1)
       return cast(*dtype, value(e->args[0], context(e->args)), leaves_.round_casts);
@@ -351,16 +366,15 @@ int64_t wrap_to(Dtype dtype, int64_t value) {
   return load_i64(dtype, memory);
 }
 
-// Toward zero, to the nearest end of 64 bits where it does not fit, NaN to 0; then it wraps.
+// Toward zero, NaN to 0, to the nearest end of -2^63 .. 2^63 - 1 (of u64: 2^64 - 1); then it wraps in its dtype.
 int64_t truncate_to(Dtype dtype, double value) {
   if (dtype == Dtype::boolean) return value != 0;
   if (std::isnan(value)) return 0;
   const double whole = std::trunc(value);
-  if (is_signed(dtype))
-    return wrap_to(dtype, whole >= 0x1p63 ? INT64_MAX : whole <= -0x1p63 ? INT64_MIN : static_cast<int64_t>(whole));
-  return wrap_to(dtype, static_cast<int64_t>(whole >= 0x1p64 ? UINT64_MAX
-                                             : whole <= 0    ? 0
-                                                             : static_cast<uint64_t>(whole)));
+  if (whole < -0x1p63) return wrap_to(dtype, INT64_MIN);
+  if (dtype == Dtype::u64 && whole >= 0x1p63)
+    return static_cast<int64_t>(whole >= 0x1p64 ? UINT64_MAX : static_cast<uint64_t>(whole));
+  return wrap_to(dtype, whole >= 0x1p63 ? INT64_MAX : static_cast<int64_t>(whole));
 }
 
 Column evaluate_expression(const Expr& e, const Leaves& leaves) { return Evaluator(leaves).value(e, leaves.result); }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "weft/expr/weak.h"
 #include "weft/ir/evaluate.h"
 
 namespace weft::ir {
@@ -34,6 +35,7 @@ struct Leaves {
   std::function<Column()> positions;                              // of each element in the whole value (rand)
   std::function<Column(int64_t)> index;                           // along dimension d
   std::function<std::optional<Dtype>(const std::string&)> dtype;  // of a tensor; nothing for weak names
+  expr::WeakDtype weak;                                           // of a weak name: i64 or f64
   Dtype result = Dtype::f64;                                      // what the value becomes
   bool round_casts = false;
 };

@@ -6,6 +6,7 @@
 
 #include "weft/expr/body.h"
 #include "weft/ir/evaluate_op.h"
+#include "weft/ir/weak.h"
 
 namespace weft::ir {
 namespace {
@@ -73,6 +74,7 @@ class Pointwise {
     Leaves leaves;
     leaves.result = result;
     leaves.dtype = [&](const std::string& name) { return dtype_of(name); };
+    leaves.weak = weak_dtypes(ranks_.program);
     leaves.count = elements_.count();
     leaves.round_casts = ranks_.options.round_named;
     leaves.operand = [&](const std::string& name) { return operand(name); };

@@ -9,6 +9,7 @@
 #include "weft/ir/errors.h"
 #include "weft/ir/layout_rule.h"
 #include "weft/ir/ops.h"
+#include "weft/ir/weak.h"
 
 namespace weft::ir {
 namespace {
@@ -69,7 +70,8 @@ std::string unknown_function(const expr::Expr& e) {
   return found;
 }
 
-// D1, F4, F5 come from expr without a place: give them the statement's line and the token they mean.
+// D1, D2, F4, F5 come from expr without a place: give them the statement's line and the token they mean. A message of D2
+// begins with the expression that it is about.
 [[noreturn]] void place_error(const Error& error, const Op& op, const Types& types) {
   std::string token, message = error.message(), remedy = error.remedy();
   if (error.rule() == "D1") {
@@ -86,17 +88,19 @@ std::string unknown_function(const expr::Expr& e) {
       if (remedy.empty()) remedy = "operations are listed by `weft ops`";
     }
   }
+  if (error.rule() == "D2")
+    token = message.substr(0, std::min({message.find(" meets"), message.find(" does not"), message.find(": ")}));
   fail_op(op, token, error.rule(), message, remedy);
 }
 
-Dtype value_dtype(const Op& op, const Types& types) {
+Dtype value_dtype(const Program& program, const Op& op, const Types& types) {
   const auto type_of = [&](const std::string& name) -> std::optional<Dtype> {
     const auto found = types.find(name);
     if (found == types.end()) return {};
     return found->second.dtype;
   };
   try {
-    const Dtype dtype = expr::infer_dtype(op.value, type_of).value_or(Dtype::f32);
+    const Dtype dtype = expr::infer_dtype(op.value, type_of, weak_dtypes(program)).value_or(Dtype::f32);
     const bool widens = op.def->name == "sum" || op.def->name == "prod";
     if (!widens) return dtype;
     return dtype == Dtype::boolean ? Dtype::i64 : fold_dtype(dtype);  // D4; a sum of truths counts them
@@ -104,6 +108,22 @@ Dtype value_dtype(const Op& op, const Types& types) {
     if (error.kind() != ErrorKind::user) throw;
     place_error(error, op, types);
   }
+}
+
+// S2 for index(d), whose d is a literal: a dimension of what the statement computes on.
+void check_positions(const Op& op, const Factors& factors) {
+  const auto rank = static_cast<int64_t>(factors.kind.size());
+  expr::visit(op.value, [&](const expr::Node& node) {
+    if (node.op != expr::Op::call || node.name != "index") return;
+    const bool literal = node.args.size() == 1 && node.args[0]->op == expr::Op::integer;
+    if (!literal)
+      fail_op(op, "index", "F5", "index takes the number of a dimension", "index(0), or from the right: index(-1)");
+    const int64_t d = node.args[0]->integer;
+    if (d < -rank || d >= rank)
+      fail_op(op, "index", "S2", fmt::format("index({}) in a value of {} dimensions", d, rank),
+              rank == 0 ? "meet a tensor that has the dimension: x * 0 + index(0)"
+                        : "dimensions count from 0, or from -1 at the right end");
+  });
 }
 
 Dtype operands_dtype(const Op& op, const Types& types) {
@@ -161,7 +181,8 @@ Type infer(const Program& program, const Op& op, const Types& types) {
   Type type;
   meet_groups(op, types, type);
   Factors factors = op.def->factors(program, op, types);
-  type.dtype = op.value ? value_dtype(op, types) : operands_dtype(op, types);
+  if (op.value) check_positions(op, factors);
+  type.dtype = op.value ? value_dtype(program, op, types) : operands_dtype(op, types);
   type.layout = layout_rule(op, types, factors, type.dtype);
   type.shape = std::move(factors.shape);
   return type;

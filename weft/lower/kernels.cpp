@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "weft/expr/weak.h"
+#include "weft/ir/weak.h"
+
 namespace weft::lower {
 namespace {
 
@@ -25,6 +28,58 @@ void check_positions(const Work& work, const ir::Op& op, const expr::Expr& value
   });
 }
 
+expr::Expr with_args(const expr::Expr& e, std::vector<expr::Expr> args) {
+  if (args == e->args) return e;
+  if (e->op == expr::Op::call) return expr::call(e->name, std::move(args));
+  return args.size() == 1 ? expr::unary(e->op, args[0]) : expr::binary(e->op, args[0], args[1]);
+}
+
+// The indices of `e`, casts left alone, as i64.
+expr::Expr indices_as_integers(const expr::Expr& e) {
+  if (e->op == expr::Op::call && e->name == "index") return expr::call("i64", {e});
+  if (e->op == expr::Op::call && parse_dtype(e->name)) return e;
+  std::vector<expr::Expr> args;
+  for (const expr::Expr& arg : e->args) args.push_back(indices_as_integers(arg));
+  return with_args(e, std::move(args));
+}
+
+// A comparison or cast of indices and launch scalars alone is done in i64 while all is integer (D2). A kernel's scalars
+// have no dtype, so it is told by a cast: `index(0) / 2 < k` becomes `i64(index(0)) / 2 < k`.
+class IndexDtypes {
+ public:
+  explicit IndexDtypes(const Work& work) : work_(work), weak_of_(ir::weak_dtypes(*work.program)) {}
+
+  expr::Expr stated(const expr::Expr& e) const {
+    std::vector<expr::Expr> args;
+    for (const expr::Expr& arg : e->args) args.push_back(stated(arg));
+    const bool compares = e->op >= expr::Op::lt && e->op <= expr::Op::ne;
+    const bool casts = e->op == expr::Op::call && parse_dtype(e->name);
+    if ((compares || casts) && integers_alone(e->args))
+      for (expr::Expr& arg : args) arg = indices_as_integers(arg);
+    return with_args(e, std::move(args));
+  }
+
+ private:
+  bool integers_alone(const std::vector<expr::Expr>& args) const {
+    const auto type_of = [&](const std::string& name) -> std::optional<Dtype> {
+      const auto found = work_.types.find(name);
+      return found == work_.types.end() ? std::nullopt : std::optional(found->second.dtype);
+    };
+    return std::all_of(args.begin(), args.end(), [&](const expr::Expr& arg) {
+      return !expr::infer_dtype(arg, type_of, weak_of_) && expr::weak_dtype(arg, weak_of_) == Dtype::i64;
+    });
+  }
+
+  const Work& work_;
+  const expr::WeakDtype weak_of_;
+};
+
+bool has_index(const expr::Expr& e) {
+  bool found = false;
+  expr::visit(e, [&](const expr::Node& node) { found |= node.op == expr::Op::call && node.name == "index"; });
+  return found;
+}
+
 }  // namespace
 
 KernelMaker::KernelMaker(Work& work, const std::string& base) : work_(work) { kernel_.name = work.fresh("k_" + base); }
@@ -33,7 +88,8 @@ void KernelMaker::input(const plan::Id& name) { add_name(kernel_.inputs, name); 
 
 expr::Expr KernelMaker::body(const ir::Op& op) {
   check_positions(work_, op, op.value);
-  const expr::Expr closed = expr::substitute(op.value, work_.lets);
+  const expr::Expr value = has_index(op.value) ? IndexDtypes(work_).stated(op.value) : op.value;
+  const expr::Expr closed = expr::substitute(value, work_.lets);
   for (const std::string& name : expr::names(closed))
     if (is_launch_scalar(work_, name)) add_name(used_, name);
   return expr::rename(closed, [&](const std::string& name) {

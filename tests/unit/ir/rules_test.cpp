@@ -159,8 +159,11 @@ TEST(Rules, S2_fold_dimensions_exist) {
   EXPECT_EQ(type_of("y = sum(x, -1)\n", "y"), "f32[B, 1] local");
   EXPECT_EQ(type_of("y = sum(x)\n", "y"), "f32[] local");
   EXPECT_EQ(type_of("y = sum(p by P)\n", "y"), "f32[#P] replicated");
-  for (const char* body : {"y = sum(x, 2)\n", "y = sum(x, -3)\n", "y = sum(x by P)\n", "y = sum(x, 0, 0)\n"})
+  for (const char* body : {"y = sum(x, 2)\n", "y = sum(x, -3)\n", "y = sum(x by P)\n", "y = sum(x, 0, 0)\n",
+                           "y = x + index(2)\n", "y = x + index(-3)\n", "y = index(0) < 3\n"})
     refuses(body, "S2");
+  accepts("y = x + index(1) + index(-2)\nout y\n");
+  refuses("y = x + index(k)\n", "F5");
 }
 TEST(Rules, S3_contracted_sizes_are_one) {
   accepts("y = matmul(x, w1)\nout y\n");
@@ -187,6 +190,22 @@ TEST(Rules, D2_scalars_are_weak) {
   EXPECT_EQ(type_of("y = k * n\n", "y"), "i8[N] local");
   EXPECT_EQ(type_of("y = lr * 2.0\n", "y"), "f32[] replicated");
   refuses("y = n * 0.5\n", "D2");  // would become 0
+  for (const char* body :
+       {"y = n / (1 - 0.1)\n", "y = n * lr\n", "let h = 0.5\ny = n + h\n",
+        "let h = k / 2.0\nlet hh = h * 2\ny = n - hh\n", "y = n < lr\n", "y = max(n, 1 / lr)\n", "y = n * 2 ^ k\n",
+        "y = n + sqrt(k)\n", "y = select(n > 0, n, lr)\n", "y = n + rand(k, 1)\n", "y = n + index(0) * 0.5\n",
+        "y = n + 1e30\n", "y = (n > 0) == 2\n", "y = (n > 0) != k\n", "y = g * (lr % 2)\n", "y = g + index(0) % 2\n",
+        "y = g * rand(lr, 1)\n", "y = g * rand(k, 1e30)\n"})
+    refuses(body, "D2");
+  for (const char* body :
+       {"y = n / (3 - 1)\n", "y = n * i8(lr)\n", "let h = k / 2\nlet hh = h * 2 + N\ny = n - hh\n", "y = n * 2.0\n",
+        "y = n * k ^ 2\n", "y = select(n > 0, n, min(k, ranks))\n", "y = n + index(0) / 2\n", "y = (n > 0) == 1\n",
+        "y = f32(n) * lr\n", "y = g + f32(index(0) % 2)\n", "y = n + (lr > 0)\n"})
+    accepts(body);
+  EXPECT_EQ(
+      said("y = n / (1 - 0.1)\n"),
+      "10: D2: 1 - 0.1 meets i8 and is not an integer for sure\n    y = n / (1 - 0.1)\n             ^^^^^^^\n    cast "
+      "the tensor: f32(...), or the number: i8(1 - 0.1)");
   refuses("y = n + 1000\n", "D2");
   refuses("y = rand(g, 1) * g\n", "D2");
 }
