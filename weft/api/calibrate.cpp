@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "weft/algo/algorithm.h"
+#include "weft/api/commands.h"
 #include "weft/api/sweep.h"
 #include "weft/base/env.h"
 #include "weft/base/file.h"
@@ -46,6 +47,7 @@ class CalibrationRank {
     if (word[0] == "hop") return fmt::format("{}", hop_ns());
     if (word[0] == "flops") return fmt::format("{}", flops_rate());
     if (word[0] == "matmul") return fmt::format("{}", matmul_rate());
+    if (word[0] == "packed") return fmt::format("{}", packed_rate());
     if (word[0] == "launch") return fmt::format("{}", launch_ns(std::stoi(word[1])));
     internal_failure(__FILE__, __LINE__, "command", std::string(text));
   }
@@ -131,16 +133,47 @@ class CalibrationRank {
   }
 
   double matmul_rate() {
-    constexpr int64_t side = 256;
+    constexpr int64_t side = 512;  // beyond this the rate no longer grows
     kernel::MatmulArgs args{Dtype::f32};
     args.rows = args.inner = args.cols = side;
     args.x = own();
     args.w = own() + side * side;
     args.y = own() + 2 * side * side;
     kernel::matmul(args);
-    const int64_t begin = now_ns();
-    for (int repeat = 0; repeat < 8; repeat++) kernel::matmul(args);
-    return 8.0 * 2 * side * side * side / static_cast<double>(now_ns() - begin) * 1e9;
+    std::vector<double> times;
+    for (int repeat = 0; repeat < 9; repeat++) {
+      const int64_t begin = now_ns();
+      kernel::matmul(args);
+      times.push_back(static_cast<double>(now_ns() - begin));
+    }
+    return 2.0 * side * side * side / median(times) * 1e9;
+  }
+
+  // All ranks reduce 1 MiB over links by ll128: bytes packed and unpacked a second.
+  double packed_rate() {
+    if (transport_.size() < 2) return 0;
+    constexpr int64_t count = 256 << 10;
+    algo::PlanRequest request;
+    request.protocol = plan::Protocol::ll128;
+    const plan::Plan plan = algo::make_plan(*algo::find_algorithm("pairwise"), request);
+    plan::LaunchArgs args;
+    args.spaces.assign(plan.spaces.size(), {plan::Cut{1, count, 1}, {}, nullptr});
+    args.buffers.assign(plan.buffers.size(), std::monostate{});
+    args.buffers[static_cast<size_t>(plan::find_buffer(plan, "x"))] = plan::Dense{own()};
+    args.buffers[static_cast<size_t>(plan::find_buffer(plan, "y"))] = plan::Dense{own() + 2 * count};
+    const auto loaded = communicator_.load(plan, {});
+    runtime::Bound bound(communicator_, loaded, args);
+    const plan::RankStats stats = plan::stats(plan::Instance(plan, transport_.size()), args, {}).front();
+    const double bytes = static_cast<double>(stats.bytes_sent + stats.bytes_received);
+    bound.launch();
+    std::vector<double> times;
+    for (int repeat = 0; repeat < 5; repeat++) {
+      transport_.barrier("calibration");
+      const int64_t begin = now_ns();
+      bound.launch();
+      times.push_back(static_cast<double>(now_ns() - begin));
+    }
+    return bytes / median(times) * 1e9;
   }
 
   // Nanoseconds of one launch of a plan of `steps` local steps on two elements.
@@ -167,57 +200,82 @@ class CalibrationRank {
 };
 
 // The answer of the slowest rank (for rates the least, for times the largest).
-double ask(transport::Job& job, const std::string& command, bool rate) {
-  for (int rank = 0; rank < job.ranks(); rank++) job.send(rank, command);
-  double out = 0;
-  for (int rank = 0; rank < job.ranks(); rank++) {
-    const double figure = std::stod(job.receive(rank, 60'000'000'000));
-    out = rank == 0 ? figure : rate ? std::min(out, figure) : std::max(out, figure);
-  }
-  return out;
+double ask(Commands& ranks, const std::string& command, bool rate) {
+  std::vector<double> figures;
+  for (const std::string& answer : ranks.ask(command)) figures.push_back(std::stod(answer));
+  return rate ? *std::min_element(figures.begin(), figures.end()) : *std::max_element(figures.begin(), figures.end());
 }
 
-topo::BandwidthCurve curve(transport::Job& job, Sweep kind, bool of_peer) {
+topo::BandwidthCurve curve(Commands& ranks, Sweep kind, bool of_peer) {
   topo::BandwidthCurve out;
   for (const int64_t bytes : working_sets) {
     out.bytes.push_back(static_cast<double>(bytes));
     out.bytes_per_s.push_back(
-        ask(job, fmt::format("sweep {} {} {}", static_cast<int>(kind), of_peer ? "peer" : "own", bytes), true));
+        ask(ranks, fmt::format("sweep {} {} {}", static_cast<int>(kind), of_peer ? "peer" : "own", bytes), true));
   }
   return out;
+}
+
+void measure_machine(topo::Machine& machine, Commands& ranks, const std::function<void(const std::string&)>& progress) {
+  const auto say = [&](const std::string& text) {
+    if (progress) progress(text);
+  };
+  say("calibrating: own memory");
+  machine.read = curve(ranks, Sweep::read, false);
+  machine.write = curve(ranks, Sweep::write, false);
+  machine.write_stream = curve(ranks, Sweep::write_stream, false);
+  say("calibrating: peers' memory");
+  machine.read_peer = curve(ranks, Sweep::read, true);
+  machine.write_peer = curve(ranks, Sweep::write, true);
+  machine.write_peer_stream = curve(ranks, Sweep::write_stream, true);
+  say("calibrating: latencies and arithmetic");
+  machine.hop_ns = std::max(1.0, ask(ranks, "hop", false));
+  machine.await_ns = machine.message_ns = machine.hop_ns;
+  const double one = ask(ranks, "launch 1", false), many = ask(ranks, "launch 65", false);
+  machine.step_ns = std::max(1.0, (many - one) / 64);
+  machine.launch_ns = std::max(1.0, one - machine.step_ns);
+  machine.flops_per_s = ask(ranks, "flops", true);
+  machine.matmul_flops_per_s = ask(ranks, "matmul", true);
+  if (ranks.ranks() > 1) machine.packed_bytes_per_s = ask(ranks, "packed", true);
+}
+
+topo::Machine unmeasured(int ranks, std::string_view what) {
+  topo::Machine machine = topo::detect();
+  machine.ranks = ranks;
+  machine.source = fmt::format("weft calibrate, {} {}", ranks, what);
+  return machine;
 }
 
 }  // namespace
 
 topo::Machine calibrate(int ranks, bool threads, const std::function<void(const std::string&)>& progress) {
-  const auto say = [&](const std::string& text) {
-    if (progress) progress(text);
-  };
-  topo::Machine machine = topo::detect();
-  machine.ranks = ranks;
-  machine.source = fmt::format("weft calibrate, {} {}", ranks, threads ? "threads" : "processes");
+  topo::Machine machine = unmeasured(ranks, threads ? "threads" : "processes");
   const auto make = [](transport::Transport& transport) -> transport::CommandLoop {
     auto rank = std::make_shared<CalibrationRank>(transport);
     return [rank](transport::Transport&, std::string_view text) { return rank->command(text); };
   };
-  const auto job = threads ? transport::start_threads(ranks, make) : transport::start_processes(ranks, make);
-  say("calibrating: own memory");
-  machine.read = curve(*job, Sweep::read, false);
-  machine.write = curve(*job, Sweep::write, false);
-  machine.write_stream = curve(*job, Sweep::write_stream, false);
-  say("calibrating: peers' memory");
-  machine.read_peer = curve(*job, Sweep::read, true);
-  machine.write_peer = curve(*job, Sweep::write, true);
-  machine.write_peer_stream = curve(*job, Sweep::write_stream, true);
-  say("calibrating: latencies and arithmetic");
-  machine.hop_ns = std::max(1.0, ask(*job, "hop", false));
-  machine.await_ns = machine.message_ns = machine.hop_ns;
-  const double one = ask(*job, "launch 1", false), many = ask(*job, "launch 65", false);
-  machine.step_ns = std::max(1.0, (many - one) / 64);
-  machine.launch_ns = std::max(1.0, one - machine.step_ns);
-  machine.flops_per_s = ask(*job, "flops", true);
-  machine.matmul_flops_per_s = ask(*job, "matmul", true);
+  const auto job =
+      commands_to(threads ? transport::start_threads(ranks, make) : transport::start_processes(ranks, make));
+  measure_machine(machine, *job, progress);
   job->finish();
+  return machine;
+}
+
+topo::Machine machine_among(transport::Transport& transport) {
+  // What rank 0 has on disk counts for all: a file that appears meanwhile must not divide them.
+  std::string stored;
+  if (transport.rank() == 0) {
+    const std::string named = env("WEFT_MACHINE");
+    const std::filesystem::path path = named.empty() ? topo::calibration_path(transport.size()) : named;
+    if (!named.empty() || std::filesystem::exists(path)) stored = topo::print_machine(topo::read_machine(path));
+  }
+  stored = transport.exchange(stored, "the machine's figures").at(0);
+  if (!stored.empty()) return topo::parse_machine(stored, "rank 0's machine file");
+  topo::Machine machine = unmeasured(transport.size(), transport.name());
+  machine.cores = std::stoi(transport.exchange(fmt::format("{}", machine.cores), "cores").at(0));
+  CalibrationRank own(transport);
+  const auto ranks = commands_among(transport, [&](std::string_view text) { return own.command(text); });
+  measure_machine(machine, *ranks, {});
   return machine;
 }
 

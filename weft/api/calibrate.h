@@ -5,6 +5,7 @@
 #include <string>
 
 #include "weft/topo/machine.h"
+#include "weft/transport/transport.h"
 
 namespace weft::api {
 
@@ -12,5 +13,8 @@ namespace weft::api {
 topo::Machine calibrate(int ranks, bool threads, const std::function<void(const std::string&)>& progress = {});
 // WEFT_MACHINE's file, else this machine's stored calibration for so many ranks (calibrated and stored when missing).
 topo::Machine machine_for(int ranks, bool threads, const std::function<void(const std::string&)>& progress = {});
+
+// The same on the ranks of a running program (collective): rank 0's stored calibration, else measured now, not stored.
+topo::Machine machine_among(transport::Transport& transport);
 
 }  // namespace weft::api

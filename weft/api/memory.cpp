@@ -1,3 +1,7 @@
+// One block per rank, buffers one behind the other: dense ones on a page, tensors of a list on a cache line each.
+//
+// Offsets are those of the rank that needs most, so that one number says where a buffer lies on every rank: peers map the
+// block once and address it by offset.
 #include "weft/api/memory.h"
 
 #include <algorithm>

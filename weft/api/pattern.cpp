@@ -1,3 +1,8 @@
+// Fillings and digests: a hash of where an element lies, so that any misplaced, stale or lost element shows.
+//
+// A counter-based hash (as in Philox) rather than a running generator: every rank can fill any slice without its
+// neighbours, and a checker can ask for one element. Quality is of no matter, speed is: a model is filled before each
+// timed launch.
 #include "weft/api/pattern.h"
 
 #include <cstring>

@@ -1,3 +1,7 @@
+// The meaning of a program on patterned data: the reference evaluator, launch after launch.
+//
+// States of a launch are the updates of the one before it, sliced as the program declares them; results are put together
+// to whole values, since a schedule may store them otherwise than the program says.
 #include "weft/api/reference.h"
 
 #include "weft/api/pattern.h"

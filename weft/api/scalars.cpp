@@ -1,3 +1,8 @@
+// A plan's launch scalars are expressions over what a program calls by name; a launch turns names into numbers.
+//
+// Sizes, `ranks` and `rank` are known here and need not be given; a name that is none of these and was not given is the
+// caller's mistake and is named. Integers given as numbers must be whole, and numbers for scalars that do not exist are
+// refused: a misspelt `lr` must not train with another rate.
 #include "weft/api/scalars.h"
 
 namespace weft::api {

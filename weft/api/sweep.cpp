@@ -1,3 +1,8 @@
+// What bandwidth is there for loops like the ones that are generated: plain loads, plain stores, streaming stores.
+//
+// Ways: STREAM (sums and copies, whose read and write shares cannot be told apart), a library's memset and memcpy (they
+// switch to streaming stores by size, which hides what is asked), or three loops of our own, each of one kind. The last
+// is taken; one source is compiled for each width of vectors and the processor picks.
 #include "weft/api/sweep.h"
 
 #if defined(__x86_64__)

@@ -1,11 +1,14 @@
+// The parent's side of measuring: it says what to do, the ranks do it at the same time and answer.
+//
+// A launch takes as long as its slowest rank, so the figure of a launch is the largest answer, and the figure of a round
+// the median over its launches. What is short is launched more often, so that a round costs each trial a few
+// milliseconds at least and scheduling noise of microseconds does not decide.
 #include "weft/api/trial_runner.h"
 
 #include <algorithm>
 
 namespace weft::api {
 namespace {
-
-constexpr int64_t answer_bound_ns = 600'000'000'000;
 
 double slowest_median(const std::vector<std::string>& answers) {
   std::vector<double> slowest;
@@ -21,8 +24,13 @@ double slowest_median(const std::vector<std::string>& answers) {
 
 }  // namespace
 
-TrialRunner::TrialRunner(TuneJob job, bool threads, bool pin) : job_(std::move(job)) {
+void TrialRunner::prepare() {
   job_.block_bytes = api::block_bytes(job_);
+  for (const tune::Trial& trial : job_.trials) predicted_ns_.push_back(trial.prediction.total_ns);
+}
+
+TrialRunner::TrialRunner(TuneJob job, bool threads, bool pin) : job_(std::move(job)) {
+  prepare();
   const TuneJob* shared = &job_;
   const auto make = [shared](transport::Transport& transport) -> transport::CommandLoop {
     auto rank = std::make_shared<TuneRank>(transport, *shared);
@@ -30,29 +38,35 @@ TrialRunner::TrialRunner(TuneJob job, bool threads, bool pin) : job_(std::move(j
   };
   transport::RankOptions options;
   options.pin = pin;
-  running_ = threads ? transport::start_threads(job_.sizes.ranks, make, options)
-                     : transport::start_processes(job_.sizes.ranks, make, options);
+  ranks_ = commands_to(threads ? transport::start_threads(job_.sizes.ranks, make, options)
+                               : transport::start_processes(job_.sizes.ranks, make, options));
+}
+
+TrialRunner::TrialRunner(TuneJob job, transport::Transport& transport) : job_(std::move(job)) {
+  prepare();
+  own_ = std::make_unique<TuneRank>(transport, job_);
+  ranks_ = commands_among(transport, [this](std::string_view text) { return own_->command(text); });
 }
 
 TrialRunner::~TrialRunner() = default;
 
-std::vector<std::string> TrialRunner::ask(const std::string& command) {
-  for (int rank = 0; rank < running_->ranks(); rank++) running_->send(rank, command);
-  std::vector<std::string> answers;
-  for (int rank = 0; rank < running_->ranks(); rank++) answers.push_back(running_->receive(rank, answer_bound_ns));
-  return answers;
-}
-
 std::vector<double> TrialRunner::round(const std::vector<int>& trial_ids) {
   std::vector<double> out;
   for (const int id : trial_ids) {
-    const double predicted = job_.trials[static_cast<size_t>(id)].prediction.total_ns;
+    const double predicted = predicted_ns_[static_cast<size_t>(id)];
     const int repeats = std::clamp(static_cast<int>(4e6 / std::max(1.0, predicted)), 1, 25) | 1;
     out.push_back(slowest_median(ask(fmt::format("time {} {}", id, repeats))));
   }
   return out;
 }
 
-void TrialRunner::finish() { running_->finish(); }
+bool TrialRunner::admit(const tune::Trial& trial) {
+  WEFT_CHECK(trial.id == static_cast<int>(predicted_ns_.size()), "trial {} joins after {}", trial.id,
+             predicted_ns_.size());
+  if (lay_out(trial.lowered, job_.sizes, 0, true).total_bytes > job_.block_bytes) return false;
+  ask(fmt::format("trial {}\n{}", trial.id, schedule::print(trial.schedule)));
+  predicted_ns_.push_back(trial.prediction.total_ns);
+  return true;
+}
 
 }  // namespace weft::api

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/api/commands.h"
 #include "weft/api/tune_rank.h"
 
 namespace weft::api {
@@ -13,17 +14,26 @@ class TrialRunner : public tune::Evaluator {
  public:
   // Starts the ranks; each allocates the block of the hungriest trial. `expected`: for "reference" commands.
   TrialRunner(TuneJob job, bool threads, bool pin);
+  // The ranks of a running program: collective, as is every call.
+  TrialRunner(TuneJob job, transport::Transport& transport);
   ~TrialRunner() override;
   // One figure a trial: the median over its launches of the slowest rank's time. Short trials are launched more often.
   std::vector<double> round(const std::vector<int>& trial_ids) override;
+  // Trials that need a larger block than there is are not taken.
+  bool admit(const tune::Trial& trial) override;
   double time_ns(int trial_id) { return round({trial_id}).front(); }
-  std::vector<std::string> ask(const std::string& command);  // the same command to all ranks; their answers
-  void finish();                                             // throws the ranks' first failure
+  std::vector<std::string> ask(const std::string& command) { return ranks_->ask(command); }
+  int64_t clock_ns() override { return ranks_->clock_ns(); }
+  void finish() { ranks_->finish(); }  // throws the ranks' first failure
   int64_t block_bytes() const { return job_.block_bytes; }
 
  private:
+  void prepare();
+
   TuneJob job_;
-  std::unique_ptr<transport::Job> running_;
+  std::vector<double> predicted_ns_;  // by id
+  std::unique_ptr<TuneRank> own_;  // where the caller is a rank
+  std::unique_ptr<Commands> ranks_;
 };
 
 }  // namespace weft::api

@@ -1,3 +1,8 @@
+// One rank of a tuning job. It lays one trial after the other over the same block, so that a search needs the memory of
+// its hungriest schedule and no more.
+//
+// Between two trials whose states lie alike nothing is refilled: states go on, as in training. Comparisons of bits go by
+// digests that do not depend on the order of elements, since trials hold different slices of the same values.
 #include "weft/api/tune_rank.h"
 
 #include <algorithm>
@@ -14,6 +19,7 @@ namespace weft::api {
 struct TuneRank::Loaded {
   int id = -1;
   const tune::Trial* trial = nullptr;
+  Layout layout;
   plan::LaunchArgs args;
   std::shared_ptr<runtime::Loaded> plan;
   std::unique_ptr<runtime::Bound> bound;
@@ -24,6 +30,18 @@ int64_t block_bytes(const TuneJob& job) {
   for (const tune::Trial& trial : job.trials)
     most = std::max(most, lay_out(trial.lowered, job.sizes, 0, true).total_bytes);
   return most;
+}
+
+tune::Trial lowered_trial(const TuneJob& job, int id, const schedule::Schedule& schedule) {
+  tune::Trial trial;
+  trial.id = id;
+  trial.schedule = schedule;
+  trial.program = schedule::replay(job.program, schedule);
+  lower::LowerOptions options;
+  options.ranks = job.sizes.ranks;
+  options.mapped = job.mapped;
+  trial.lowered = lower::lower(trial.program, schedule.launches, options);
+  return trial;
 }
 
 std::vector<ir::Name> results(const ir::Program& program) {
@@ -48,6 +66,7 @@ std::string TuneRank::command(std::string_view text) {
   const std::vector<std::string> word = words(text);
   WEFT_CHECK(word.size() >= 2, "command '{}'", text);
   const int id = std::stoi(word[1]);
+  if (word[0] == "trial") return join(id, text.substr(text.find('\n') + 1));
   if (word[0] == "time") return time(id, std::stoi(word.at(2)));
   if (word[0] == "digest") return remember_digests(id);
   if (word[0] == "bits") return compare_bits(id);
@@ -55,21 +74,51 @@ std::string TuneRank::command(std::string_view text) {
   internal_failure(__FILE__, __LINE__, "command", std::string(text));
 }
 
+std::string TuneRank::join(int id, std::string_view schedule) {
+  joined_.insert_or_assign(id, lowered_trial(job_, id, schedule::parse_schedule(schedule)));
+  return "done";
+}
+
+const tune::Trial& TuneRank::trial(int id) const {
+  const auto found = joined_.find(id);
+  return found == joined_.end() ? job_.trials.at(static_cast<size_t>(id)) : found->second;
+}
+
+// The same memory holds the same elements of every state.
+bool TuneRank::states_lie_as_in(const Loaded& other) const {
+  const auto states = [&](const Loaded& loaded) {
+    std::vector<std::pair<ir::Name, std::vector<int64_t>>> out;
+    const lower::Lowered& lowered = loaded.trial->lowered;
+    for (size_t i = 0; i < lowered.buffers.size(); i++) {
+      if (!lowered.buffers[i].state) continue;
+      out.push_back({lowered.buffers[i].state_name, {}});
+      for (const Piece& piece :
+           pieces(lowered, job_.sizes, transport_.rank(), static_cast<int>(i), loaded.args.buffers[i]))
+        for (const int64_t part : {reinterpret_cast<int64_t>(piece.at), piece.position, piece.count})
+          out.back().second.push_back(part);
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  return states(*loaded_) == states(other);
+}
+
 void TuneRank::load(int id) {
   if (loaded_ && loaded_->id == id) return;
-  loaded_.reset();  // frees what the last trial's plan owned first
   auto next = std::make_unique<Loaded>();
   next->id = id;
-  next->trial = &job_.trials[static_cast<size_t>(id)];
+  next->trial = &trial(id);
   const lower::Lowered& lowered = next->trial->lowered;
   runtime::LoadOptions options;
   options.identity = lowered.identity;
   options.stream = lowered.stream;
   if (std::any_of(lowered.chunk_elements.begin(), lowered.chunk_elements.end(), [](int64_t c) { return c > 0; }))
     options.chunk_elements = lowered.chunk_elements;
+  next->layout = lay_out(lowered, job_.sizes, transport_.rank(), true);
+  next->args = launch_args(lowered, job_.sizes, transport_.rank(), next->layout, static_cast<std::byte*>(block_.data));
+  filled_ = filled_ && loaded_ && states_lie_as_in(*next);
+  loaded_.reset();  // frees what the last trial's plan owned first
   next->plan = communicator_->load(lowered.plan, options);
-  const Layout layout = lay_out(lowered, job_.sizes, transport_.rank(), true);
-  next->args = launch_args(lowered, job_.sizes, transport_.rank(), layout, static_cast<std::byte*>(block_.data));
   next->args.scalars =
       launch_scalars(lowered, job_.sizes, default_scalars(job_.program, job_.scalars, 1), transport_.rank());
   next->bound = std::make_unique<runtime::Bound>(*communicator_, next->plan, next->args);
@@ -93,6 +142,7 @@ void TuneRank::fill_buffers(bool inputs, bool states) {
 void TuneRank::fresh() {
   launches_ = 0;
   fill_buffers(false, true);
+  filled_ = true;
 }
 
 void TuneRank::rewrite_inputs() { fill_buffers(true, false); }
@@ -126,7 +176,7 @@ std::string TuneRank::time(int id, int repeats) {
   const bool changed = !loaded_ || loaded_->id != id;
   load(id);
   if (changed) {
-    fresh();
+    if (!filled_) fresh();
     launch_once();
   }
   std::string out;
@@ -175,14 +225,17 @@ std::string TuneRank::remember_digests(int plain) {
   launch_once();
   launch_once();
   std::map<std::string, uint64_t> known;  // many trials hold the same positions
-  for (const tune::Trial& trial : job_.trials)
+  std::vector<const tune::Trial*> trials;
+  for (const tune::Trial& trial : job_.trials) trials.push_back(&trial);
+  for (const auto& [id, trial] : joined_) trials.push_back(&trial);
+  for (const tune::Trial* trial : trials)
     for (const ir::Name& name : results(job_.program)) {
-      const std::vector<Piece> wanted = held(trial, name);
+      const std::vector<Piece> wanted = held(*trial, name);
       std::string key = name;
       for (const Piece& piece : wanted) key += fmt::format(" {}:{}", piece.position, piece.count);
       const auto [found, fresh_one] = known.try_emplace(key, 0);
       if (fresh_one) found->second = digest_over(name, wanted);
-      digests_[fmt::format("{}/{}", trial.id, name)] = found->second;
+      digests_[fmt::format("{}/{}", trial->id, name)] = found->second;
     }
   meet();
   return "done";

@@ -18,16 +18,20 @@ struct TuneJob {
   ir::Sizes sizes;
   std::map<std::string, double> scalars;
   std::vector<tune::Trial> trials;
+  bool mapped = true;                                 // buffers can be mapped by peers
   int64_t block_bytes = 0;                            // the hungriest trial's
   const std::vector<ir::Values>* expected = nullptr;  // reference values after each of two launches, by name
 };
 // Block size over all trials; call before the job starts.
 int64_t block_bytes(const TuneJob& job);
+// A trial as a rank needs it: replayed and lowered, not priced.
+tune::Trial lowered_trial(const TuneJob& job, int id, const schedule::Schedule& schedule);
 
 class TuneRank {
  public:
   TuneRank(transport::Transport& transport, const TuneJob& job);
   ~TuneRank();
+  // "trial ID SCHEDULE" -> "done"; a trial that joined after the job had started
   // "time ID REPEATS"  -> nanoseconds of each launch, separated by spaces (1 warm-up launch when the trial changes)
   // "digest PLAIN"     -> runs the plain trial afresh and remembers digests of what every trial holds
   // "bits ID"          -> runs trial ID afresh, compares with those digests: "same" or the values that differ
@@ -36,7 +40,10 @@ class TuneRank {
 
  private:
   struct Loaded;
+  const tune::Trial& trial(int id) const;
+  std::string join(int id, std::string_view schedule);
   void load(int id);
+  bool states_lie_as_in(const Loaded& other) const;
   void fresh();  // patterned inputs and states
   void rewrite_inputs();
   void launch_once();
@@ -56,6 +63,8 @@ class TuneRank {
   std::unique_ptr<runtime::Communicator> communicator_;
   runtime::Symmetric block_, words_;
   std::unique_ptr<Loaded> loaded_;
+  std::map<int, tune::Trial> joined_;
+  bool filled_ = false;  // states hold something of a trial whose states lie as the loaded one's
   int launches_ = 0;
   uint64_t meetings_ = 0;
   std::map<std::string, uint64_t> digests_;  // "ID/name"

@@ -1,3 +1,6 @@
+// The tuning run as a story: enumerate and price, start ranks, measure in rounds and refine, compare bits with the plain
+// schedule in the same memory, let the ranks go, and only then hold the reference's values: the largest pieces of memory
+// are never there at the same time.
 #include "weft/api/tuning.h"
 
 #include <algorithm>
@@ -14,10 +17,10 @@ bool comparable_bits(const tune::Trial& trial) {
   return trial.lowered.plan.order == plan::Order::rank && trial.lowered.plan.round == plan::Round::once;
 }
 
-// The first trial whose own numbers are in rank order: what the others' bits are compared with.
+// Whose bits the others are compared with: plain, in rank order.
 int plain_id(const std::vector<tune::Trial>& trials) {
   for (const tune::Trial& trial : trials)
-    if (trial.plain) return trial.id;
+    if (trial.plain && comparable_bits(trial)) return trial.id;
   return trials.front().id;
 }
 
@@ -80,19 +83,46 @@ ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t ele
 }
 
 void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
-                  const std::map<std::string, double>& scalars, double tolerance) {
+                  const std::map<std::string, double>& scalars, double tolerance, bool mapped) {
   const std::vector<ir::Values> expected = reference_results(program, sizes, 2, scalars);
-  TrialRunner runner({program, sizes, scalars, trials, 0, &expected}, threads, false);
+  TrialRunner runner({program, sizes, scalars, trials, mapped, 0, &expected}, threads, false);
   check_reference(trials, runner, tolerance);
   runner.finish();
 }
 
 void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request) {
-  TrialRunner runner({request.program, request.sizes, request.scalars, trials, 0, nullptr}, request.threads,
-                     request.pin);
+  TrialRunner runner({request.program, request.sizes, request.scalars, trials, request.search.mapped, 0, nullptr},
+                     request.threads, request.pin);
   tune::measure(trials, runner, request.rounds);
   runner.finish();
 }
+
+namespace {
+
+// Rounds, with neighbours of the best joining; then bits against the plain schedule in the same memory.
+void measure_at_size(std::vector<tune::Trial>& trials, const TuneRequest& request, const tune::SearchOptions& search,
+                     TuneReport& report, const std::function<void(const std::string&)>& say) {
+  constexpr double worth_trying = 1.25;  // predictions are about as good as this
+  TrialRunner runner({request.program, request.sizes, request.scalars, trials, search.mapped, 0, nullptr},
+                     request.threads, request.pin);
+  report.memory_bytes = runner.block_bytes() * request.sizes.ranks;
+  tune::RoundOptions rounds = request.rounds;
+  rounds.progress = [&](int round, int alive, double best_ns) {
+    say(fmt::format("round {}: {} schedules alive, best {}", round, alive, human_ns(best_ns)));
+  };
+  rounds.refine = [&](const tune::Trial& best, const std::vector<tune::Trial>& known) {
+    say(fmt::format("refining {}", best.label));
+    return tune::neighbours(best, known, request.program, request.machine, search, worth_trying);
+  };
+  tune::measure(trials, runner, rounds);
+  if (request.check) {
+    say("comparing bits with the plain schedule");
+    check_bits(trials, runner);
+  }
+  runner.finish();
+}
+
+}  // namespace
 
 TuneReport tune_program(const TuneRequest& request) {
   const auto say = [&](const std::string& text) {
@@ -107,31 +137,21 @@ TuneReport tune_program(const TuneRequest& request) {
   report.space = tune::make_trials(request.program, request.machine, search);
   std::vector<tune::Trial>& trials = report.space.trials;
   report.tolerance = tolerance_of(request.program);
+  say(fmt::format("starting {} ranks", request.sizes.ranks));
+  measure_at_size(trials, request, search, report, say);
   if (request.check) {
     const ir::Sizes small = scaled(request.program, request.sizes, request.check_elements);
     report.check_elements = tune::largest_tensor(request.program, small);
     say(fmt::format("evaluating the reference on {} elements", report.check_elements));
-    check_trials(trials, request.program, small, request.threads, request.scalars, report.tolerance);
+    check_trials(trials, request.program, small, request.threads, request.scalars, report.tolerance, search.mapped);
   }
-  say(fmt::format("starting {} ranks", request.sizes.ranks));
-  TrialRunner runner({request.program, request.sizes, request.scalars, trials, 0, nullptr}, request.threads,
-                     request.pin);
-  report.memory_bytes = runner.block_bytes() * request.sizes.ranks;
-  if (request.check) {
-    say("comparing bits with the plain schedule");
-    check_bits(trials, runner);
-  }
-  tune::RoundOptions rounds = request.rounds;
-  rounds.progress = [&](int round, int alive, double best_ns) {
-    say(fmt::format("round {}: {} schedules alive, best {}", round, alive, human_ns(best_ns)));
-  };
   for (tune::Trial& trial : trials) trial.given_up |= trial.check.rfind("WRONG", 0) == 0;
-  tune::measure(trials, runner, rounds);
-  runner.finish();
   report.model = tune::judge(trials);
   report.explanation = tune::explain(trials);
   std::stable_sort(trials.begin(), trials.end(), [](const tune::Trial& a, const tune::Trial& b) {
-    return std::make_pair(a.rounds_ns.empty(), a.median_ns()) < std::make_pair(b.rounds_ns.empty(), b.median_ns());
+    const auto wrong = [](const tune::Trial& t) { return t.check.rfind("WRONG", 0) == 0; };
+    return std::make_tuple(wrong(a), a.rounds_ns.empty(), a.median_ns()) <
+           std::make_tuple(wrong(b), b.rounds_ns.empty(), b.median_ns());
   });
   return report;
 }

@@ -42,7 +42,7 @@ void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request
 // Runs trials at `sizes` (two launches from patterned data) and compares every output and state with the reference
 // evaluator: fills trial.check with the largest error, or what is wrong.
 void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
-                  const std::map<std::string, double>& scalars, double tolerance);
+                  const std::map<std::string, double>& scalars, double tolerance, bool mapped = true);
 double tolerance_of(const ir::Program& program);  // by the narrowest float that is stored or sent; 0: integers only
 // The same tensors and sizes, scaled down until the largest tensor has at most so many elements.
 ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t elements);

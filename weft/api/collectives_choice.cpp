@@ -1,0 +1,188 @@
+// The cost model and the choice (collectives_choice.h).
+#include "weft/api/collectives_choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "weft/base/text.h"
+
+namespace weft::api {
+namespace {
+
+// Prices of one machine of this kind (docs/communicator.md has the measurements). Only their order of magnitude decides.
+constexpr double hop_ns = 130, hop_oversubscribed_ns = 1100, message_ns = 60, launch_ns = 60;
+constexpr int64_t ll_limit = 16 << 10, ll128_limit = 256 << 10, stream_from = 32 << 20;
+
+// Bytes per nanosecond of one rank over a working set.
+double bandwidth(double working_set) {
+  if (working_set < 1 << 20) return 12;
+  if (working_set < 16 << 20) return 8;
+  return 4.5;
+}
+
+bool is_uniform_order(const algo::Algorithm& algorithm) {
+  return algorithm.order() == plan::Order::rank && algorithm.round() == plan::Round::once;
+}
+
+double predict(const algo::Algorithm& algorithm, plan::Protocol protocol, algo::Collective collective,
+               const CallShape& shape, bool oversubscribed) {
+  const auto bytes = static_cast<double>(shape.bytes);
+  const algo::Algorithm::Cost cost = algorithm.cost(collective, shape.ranks, bytes);
+  const double share = bytes / std::max(1, shape.ranks);
+  double hop = oversubscribed ? hop_oversubscribed_ns : hop_ns, passes = algorithm.needs_mapped() ? 1 : 2;
+  if (protocol == plan::Protocol::simple && !algorithm.needs_mapped() && share > 48) hop *= 1.6;
+  if (algorithm.needs_mapped()) hop *= 1.5;  // ready, work, done
+  if (protocol == plan::Protocol::ll) passes *= 2;
+  if (protocol == plan::Protocol::ll128) passes *= 1.25;
+  const double moved = std::max(cost.bytes_sent, 1.0) * passes + bytes;
+  const double sharing = oversubscribed ? 2 : 1;
+  return launch_ns + cost.hops * hop + cost.messages * message_ns + sharing * moved / bandwidth(2 * bytes);
+}
+
+std::string refusal(const algo::Algorithm& algorithm, plan::Protocol protocol, const CallShape& shape,
+                    const ChoiceSettings& settings) {
+  if (!admits(settings.algorithms, shape.operation, algorithm.name())) return "not among the algorithms asked for";
+  if (!admits(settings.protocols, shape.operation, protocol_name(protocol))) return "not among the protocols asked for";
+  // An algorithm that is forced by name implies the order that it keeps.
+  if (reduces(shape.operation) && !is_uniform_order(algorithm) && !settings.any_order && settings.algorithms.empty())
+    return "its sums are not in rank order";
+  if (algorithm.needs_mapped() && !shape.send_mapped && !shape.recv_mapped) return "needs memory that peers map";
+  if (algorithm.needs_mapped() && shape.apart) return "in place on some ranks and not on others";
+  if (algorithm.needs_mapped() && shape.in_place && shape.operation == Operation::all_reduce &&
+      algorithm.owner(algo::Collective::all_reduce) == algo::Owner::everyone)
+    return "reads what it would overwrite in place";
+  if (algorithm.name() == "gather") return "the yardstick, never the choice";
+  return "";
+}
+
+// The memory that the algorithm's mapped buffers of this operation lie in must be mapped.
+std::string memory_refusal(const algo::Algorithm& algorithm, const CallShape& shape) {
+  if (!algorithm.needs_mapped()) return "";
+  const bool both = shape.operation == Operation::all_reduce;
+  const bool send = both || shape.operation == Operation::reduce_scatter || shape.operation == Operation::reduce;
+  const bool recv = both || !send;
+  const bool oneshot = both && algorithm.owner(algo::Collective::all_reduce) == algo::Owner::everyone;
+  if (send && !shape.send_mapped) return "needs send memory that peers map";
+  if (recv && !oneshot && !shape.recv_mapped) return "needs receive memory that peers map";
+  return "";
+}
+
+bool worth(plan::Protocol protocol, const CallShape& shape) {
+  if (protocol == plan::Protocol::ll) return shape.bytes <= ll_limit;
+  if (protocol == plan::Protocol::ll128) return shape.bytes <= ll128_limit;
+  return true;
+}
+
+const Rule* find_rule(const CallShape& shape, const ChoiceSettings& settings) {
+  const bool mapped = shape.send_mapped || shape.recv_mapped;
+  for (const Rule& rule : settings.rules) {
+    if (rule.operation != name(shape.operation) || (rule.ranks != 0 && rule.ranks != shape.ranks)) continue;
+    if (shape.bytes < rule.least_bytes || shape.bytes > rule.most_bytes) continue;
+    if (rule.memory != "any" && (rule.memory == "mapped") != mapped) continue;
+    return &rule;
+  }
+  return nullptr;
+}
+
+void finish(Setting& setting, const CallShape& shape) {
+  if (setting.algorithm->needs_mapped()) {
+    setting.stream = shape.bytes >= stream_from;
+    return;
+  }
+  setting.chunk_bytes = setting.protocol == plan::Protocol::simple ? 128 << 10 : 16 << 10;
+}
+
+}  // namespace
+
+std::string_view protocol_name(plan::Protocol protocol) {
+  switch (protocol) {
+    case plan::Protocol::simple: return "simple";
+    case plan::Protocol::ll: return "ll";
+    case plan::Protocol::ll128: return "ll128";
+  }
+  return "";
+}
+
+std::optional<plan::Protocol> parse_protocol(std::string_view text) {
+  for (const plan::Protocol protocol : {plan::Protocol::simple, plan::Protocol::ll, plan::Protocol::ll128})
+    if (protocol_name(protocol) == text) return protocol;
+  return std::nullopt;
+}
+
+std::optional<algo::Collective> find_collective(Operation operation) {
+  constexpr int largest = 64;
+  for (int i = 0; i < largest; ++i) {
+    const auto collective = static_cast<algo::Collective>(i);
+    if (algo::name(collective) == name(operation)) return collective;
+  }
+  return std::nullopt;
+}
+
+std::string Setting::text() const {
+  std::string out = fmt::format("{} {}", algorithm->name(), protocol_name(protocol));
+  if (chunk_bytes > 0) out += fmt::format(" chunk {}", chunk_bytes);
+  if (stream) out += " stream";
+  return out;
+}
+
+std::vector<Candidate> candidates(const CallShape& shape, const ChoiceSettings& settings) {
+  std::vector<Candidate> list;
+  const auto collective = find_collective(shape.operation);
+  if (!collective) return list;
+  for (const algo::Algorithm* algorithm : algo::algorithms()) {
+    if (!algorithm->supports(*collective)) continue;
+    for (const plan::Protocol protocol : {plan::Protocol::simple, plan::Protocol::ll, plan::Protocol::ll128}) {
+      if (algorithm->needs_mapped() && protocol != plan::Protocol::simple) continue;
+      Candidate candidate;
+      candidate.setting.algorithm = algorithm;
+      candidate.setting.protocol = protocol;
+      finish(candidate.setting, shape);
+      candidate.predicted_ns = predict(*algorithm, protocol, *collective, shape, settings.oversubscribed);
+      candidate.refused = refusal(*algorithm, protocol, shape, settings);
+      if (candidate.refused.empty()) candidate.refused = memory_refusal(*algorithm, shape);
+      if (candidate.refused.empty() && !worth(protocol, shape) && settings.protocols.empty())
+        candidate.refused = "meant for small messages";
+      list.push_back(candidate);
+    }
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
+    if (a.refused.empty() != b.refused.empty()) return a.refused.empty();
+    return a.predicted_ns < b.predicted_ns;
+  });
+  return list;
+}
+
+Setting choose(const CallShape& shape, const ChoiceSettings& settings) {
+  const std::vector<Candidate> list = candidates(shape, settings);
+  const Rule* rule = settings.algorithms.empty() && settings.protocols.empty() ? find_rule(shape, settings) : nullptr;
+  if (rule)
+    for (const Candidate& candidate : list) {
+      if (candidate.setting.algorithm->name() != rule->algorithm ||
+          protocol_name(candidate.setting.protocol) != rule->protocol ||
+          (!candidate.refused.empty() && candidate.refused != "meant for small messages"))
+        continue;
+      Setting setting = candidate.setting;
+      if (rule->chunk_bytes > 0) setting.chunk_bytes = rule->chunk_bytes;
+      if (rule->stream >= 0) setting.stream = rule->stream > 0;
+      return setting;
+    }
+  if (!list.empty() && list.front().refused.empty()) return list.front().setting;
+  std::vector<std::string> reasons;
+  for (const Candidate& candidate : list)
+    reasons.push_back(fmt::format("{}: {}", candidate.setting.text(), candidate.refused));
+  throw Error(
+      ErrorKind::unsupported,
+      fmt::format("no algorithm for {} of {} on {} ranks", name(shape.operation), name(shape.dtype), shape.ranks),
+      list.empty() ? "the registry has no plan for this operation" : join(reasons, "\n    "));
+}
+
+int64_t small_bytes(const ChoiceSettings& settings, Operation operation, int ranks) {
+  const bool forced = !settings.algorithms.empty();
+  if (forced) return 0;
+  switch (operation) {
+    case Operation::all_reduce: return ranks <= 4 ? 1024 : 256;
+    default: return 1024;
+  }
+}
+
+}  // namespace weft::api

@@ -1,0 +1,143 @@
+// Headers of calls, packed into a line, compared and waited for (collectives_meet.h).
+#include "weft/api/collectives_meet.h"
+
+#include <algorithm>
+
+#include "weft/base/text.h"
+#include "weft/transport/wait.h"
+
+namespace weft::api {
+namespace {
+
+constexpr int offset_bits = 48;
+
+uint64_t pack(const Place& place) {
+  return (static_cast<uint64_t>(place.region) << offset_bits) | static_cast<uint64_t>(place.offset);
+}
+Place unpack(uint64_t word) {
+  return {static_cast<uint32_t>(word >> offset_bits), static_cast<int64_t>(word & ((uint64_t{1} << offset_bits) - 1))};
+}
+uint64_t pack_what(const CallHeader& header) {
+  return static_cast<uint64_t>(header.operation) | static_cast<uint64_t>(header.dtype) << 8 |
+         static_cast<uint64_t>(header.combine) << 16 | static_cast<uint64_t>(header.in_place) << 24 |
+         static_cast<uint64_t>(static_cast<uint32_t>(header.root)) << 32;
+}
+
+}  // namespace
+
+bool CallHeader::agrees(const CallHeader& other) const {
+  return operation == other.operation && dtype == other.dtype && combine == other.combine && root == other.root &&
+         count == other.count && counts_hash == other.counts_hash;
+}
+
+std::string CallHeader::text() const {
+  Call call;
+  call.operation = operation;
+  call.dtype = dtype;
+  call.combine = combine;
+  call.root = root;
+  call.count = count;
+  std::string text = describe(call);
+  if (counts_hash) text += fmt::format(" (counts {:08x})", static_cast<uint32_t>(counts_hash));
+  return text;
+}
+
+Meeting::Meeting(runtime::Communicator& communicator)
+    : communicator_(communicator),
+      window_(communicator.transport().allocate(sizeof(Lines), "headers of calls")),
+      headers_(static_cast<size_t>(communicator.size())),
+      seen_(static_cast<size_t>(communicator.size())) {}
+
+uint64_t Meeting::publish(const CallHeader& header) {
+  const auto me = static_cast<size_t>(communicator_.rank());
+  Line& line = lines(communicator_.rank())[++sequence_ % history];
+  line.sequence.store(0, std::memory_order_relaxed);
+  line.what.store(pack_what(header), std::memory_order_release);
+  line.count.store(static_cast<uint64_t>(header.count), std::memory_order_release);
+  line.send.store(pack(header.send), std::memory_order_release);
+  line.recv.store(pack(header.recv), std::memory_order_release);
+  line.counts_hash.store(header.counts_hash, std::memory_order_release);
+  line.sequence.store(sequence_, std::memory_order_release);
+  headers_[me] = header;
+  std::fill(seen_.begin(), seen_.end(), false);
+  seen_[me] = true;
+  missing_ = communicator_.size() - 1;
+  return sequence_;
+}
+
+CallHeader Meeting::read(const Line& line) {
+  CallHeader header;
+  const uint64_t what = line.what.load(std::memory_order_acquire);
+  header.operation = static_cast<Operation>(what & 0xff);
+  header.dtype = static_cast<Dtype>(what >> 8 & 0xff);
+  header.combine = static_cast<Combine>(what >> 16 & 0xff);
+  header.in_place = (what >> 24 & 1) != 0;
+  header.root = static_cast<int>(what >> 32);
+  header.count = static_cast<int64_t>(line.count.load(std::memory_order_acquire));
+  header.send = unpack(line.send.load(std::memory_order_acquire));
+  header.recv = unpack(line.recv.load(std::memory_order_acquire));
+  header.counts_hash = line.counts_hash.load(std::memory_order_acquire);
+  return header;
+}
+
+bool Meeting::arrived() {
+  for (int peer = 0; missing_ > 0 && peer < communicator_.size(); ++peer) {
+    const auto p = static_cast<size_t>(peer);
+    if (seen_[p]) continue;
+    const Line& line = lines(peer)[sequence_ % history];
+    if (line.sequence.load(std::memory_order_acquire) != sequence_) continue;
+    headers_[p] = read(line);
+    compare(peer);
+    seen_[p] = true;
+    --missing_;
+  }
+  return missing_ == 0;
+}
+
+void Meeting::compare(int peer) {
+  const int me = communicator_.rank();
+  const CallHeader &mine = headers_[static_cast<size_t>(me)], &theirs = headers_[static_cast<size_t>(peer)];
+  if (mine.agrees(theirs)) return;
+  const int low = std::min(me, peer), high = std::max(me, peer);
+  const std::string message =
+      fmt::format("ranks disagree about call {}:\n    rank {} calls {}\n    rank {} calls {}", sequence_, low,
+                  headers_[static_cast<size_t>(low)].text(), high, headers_[static_cast<size_t>(high)].text());
+  communicator_.transport().raise({ErrorKind::agreement, me, message});
+  transport::throw_failure(communicator_.transport(), "comparing calls");
+}
+
+std::string Meeting::last_calls(int rank) const {
+  std::vector<std::pair<uint64_t, std::string>> found;
+  for (const Line& line : lines(rank))
+    if (const uint64_t number = line.sequence.load(std::memory_order_acquire); number > 0)
+      found.emplace_back(number, read(line).text());
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> list;
+  for (size_t i = 0; i < std::min<size_t>(found.size(), 3); ++i)
+    list.push_back(fmt::format("call {} {}", found[i].first, found[i].second));
+  return fmt::format("rank {}: {}", rank, list.empty() ? "no call yet" : join(list, "; "));
+}
+
+void Meeting::late(int64_t waited_ns) {
+  std::vector<std::string> missing;
+  for (int peer = 0; peer < communicator_.size(); ++peer)
+    if (!seen_[static_cast<size_t>(peer)]) missing.push_back(last_calls(peer));
+  const int me = communicator_.rank();
+  const std::string message =
+      fmt::format("rank {} waits in call {} ({}) since {} for ranks that have not made it; their last calls:\n    {}",
+                  me, sequence_, headers_[static_cast<size_t>(me)].text(), human_ns(static_cast<double>(waited_ns)),
+                  join(missing, "\n    "));
+  communicator_.transport().raise({ErrorKind::timeout, me, message});
+  throw Error(ErrorKind::timeout, message, "is that rank stopped, or does it not make this call? WEFT_TIMEOUT_S");
+}
+
+void Meeting::wait() {
+  transport::Transport& transport = communicator_.transport();
+  switch (transport::wait_until(transport, transport.timeout_ns(), [&] { return arrived(); })) {
+    case transport::Waited::ready: return;
+    case transport::Waited::aborted: transport::throw_failure(transport, fmt::format("waiting in call {}", sequence_));
+    case transport::Waited::late: late(transport.timeout_ns());
+  }
+}
+
+}  // namespace weft::api

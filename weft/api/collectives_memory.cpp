@@ -1,0 +1,135 @@
+// Arenas and regions (collectives_memory.h).
+#include "weft/api/collectives_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "weft/base/text.h"
+
+namespace weft::api {
+namespace {
+
+constexpr int64_t page = 4096, huge = 2 << 20;
+constexpr uint32_t most_ids = 0xffff;  // in a header
+
+int64_t alignment_of(int64_t bytes) { return bytes >= huge ? huge : bytes >= page ? page : 64; }
+int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+// Several ranks' places, seen as one block that everybody allocated; keeps what it points into.
+struct PlacesWindow : transport::Window {
+  std::vector<std::shared_ptr<transport::Window>> keep;
+};
+
+}  // namespace
+
+Arena::Arena(std::byte* base, int64_t bytes) : base_(base), bytes_(bytes) { free_[0] = bytes; }
+
+void* Arena::allocate(int64_t bytes) {
+  const int64_t alignment = alignment_of(bytes),
+                need = round_up(std::max<int64_t>(bytes, 1), std::min(alignment, page));
+  const std::lock_guard lock(mutex_);
+  for (auto hole = free_.begin(); hole != free_.end();
+       ++hole) {  // first fit: low addresses stay in use, high ones whole
+    const auto [begin, size] = *hole;
+    const int64_t at = round_up(begin, alignment);
+    if (at + need > begin + size) continue;
+    free_.erase(hole);
+    if (at > begin) free_[begin] = at - begin;
+    if (at + need < begin + size) free_[at + need] = begin + size - at - need;
+    used_[at] = need;
+    return base_ + at;
+  }
+  return nullptr;
+}
+
+void Arena::release(void* memory) {
+  if (!memory) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = used_.find(static_cast<std::byte*>(memory) - base_);
+  if (found == used_.end())
+    throw Error(ErrorKind::user, fmt::format("{} was not allocated from this arena, or is free already", memory));
+  auto [begin, size] = *found;
+  used_.erase(found);
+  const int64_t first = round_up(begin, page), last = (begin + size) / page * page;
+  // MADV_REMOVE gives the pages of a shared file back; without it they stay, which wastes and breaks nothing.
+  if (last > first) madvise(base_ + first, static_cast<size_t>(last - first), MADV_REMOVE);
+  auto next = free_.lower_bound(begin);
+  if (next != free_.end() && next->first == begin + size) size += next->second, next = free_.erase(next);
+  if (next != free_.begin())
+    if (const auto before = std::prev(next); before->first + before->second == begin) {
+      before->second += size;
+      return;
+    }
+  free_[begin] = size;
+}
+
+bool Arena::holds(const void* memory) const { return memory >= base_ && memory < base_ + bytes_; }
+
+int64_t Arena::used_bytes() const {
+  const std::lock_guard lock(mutex_);
+  int64_t sum = 0;
+  for (const auto& [at, bytes] : used_) sum += bytes;
+  return sum;
+}
+
+void Regions::add(std::shared_ptr<transport::Window> window, int64_t bytes) {
+  if (last_id_ == most_ids)
+    throw Error(ErrorKind::unsupported, fmt::format("more than {} symmetric allocations of one communicator", most_ids),
+                "allocate larger blocks and cut them, or use the arena");
+  const std::byte* base = window->at[static_cast<size_t>(communicator_.rank())];
+  regions_.push_back({++last_id_, base, bytes, std::move(window)});
+}
+
+void* Regions::allocate(int64_t bytes) {
+  const runtime::Symmetric block = communicator_.allocate(bytes, "symmetric memory");
+  add(block.window, std::max<int64_t>(bytes, 1));
+  return block.data;
+}
+
+bool Regions::is_at(const void* base) const {
+  return std::any_of(regions_.begin(), regions_.end(),
+                     [&](const Region& region) { return region.base == base && !(arena_ && arena_->holds(base)); });
+}
+
+void Regions::release(void* base) {
+  if (!is_at(base))
+    throw Error(ErrorKind::user, fmt::format("{} is not symmetric memory of this communicator", base),
+                "release what allocate() gave, once");
+  regions_.erase(
+      std::find_if(regions_.begin(), regions_.end(), [&](const Region& region) { return region.base == base; }));
+}
+
+void Regions::reserve_arena(int64_t bytes) {
+  const runtime::Symmetric block = communicator_.allocate(bytes, "an arena");
+  add(block.window, bytes);
+  arena_ = std::make_unique<Arena>(static_cast<std::byte*>(block.data), bytes);
+}
+
+Place Regions::find(const void* memory, int64_t bytes) const {
+  const auto* at = static_cast<const std::byte*>(memory);
+  for (const Region& region : regions_)
+    if (at >= region.base && at + bytes <= region.base + region.bytes) return {region.id, at - region.base};
+  return {};
+}
+
+const Regions::Region* Regions::at(uint32_t id) const {
+  for (const Region& region : regions_)
+    if (region.id == id) return &region;
+  return nullptr;
+}
+
+std::shared_ptr<transport::Window> Regions::window(const std::vector<Place>& places, int64_t bytes) const {
+  auto window = std::make_shared<PlacesWindow>();
+  window->bytes = bytes;
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    const Region* region = at(places[rank].region);
+    WEFT_CHECK(region, "rank {} names region {}, which is not here", rank, places[rank].region);
+    if (std::find(window->keep.begin(), window->keep.end(), region->window) == window->keep.end())
+      window->keep.push_back(region->window);
+    window->at.push_back(region->window->at[rank] + places[rank].offset);
+  }
+  return window;
+}
+
+}  // namespace weft::api

@@ -1,0 +1,62 @@
+// Memory that peers map: symmetric blocks, and an arena per rank from which ordinary buffers are cut.
+//
+// Problem: a collective over memory that peers can read in place is up to twice as fast as one through links, but
+// programs allocate where they like. Ways: registration (a kernel module, or cross-memory attach per call), symmetric
+// allocation (collective, a burden), or an arena: one sparse block per rank that all map whole, once; a pointer into it
+// is then (region, offset), and every block cut from it is visible without a message. Offsets differ from rank to rank,
+// so they travel in the call's header (collectives_meet.h). The block is a memfd: nothing is named, nothing can leak.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "weft/api/collectives_meet.h"
+
+namespace weft::api {
+
+class Arena {
+ public:
+  Arena(std::byte* base, int64_t bytes);
+  void* allocate(int64_t bytes);  // 64-aligned, 4096 from a page on, 2 MiB from that on; null: full
+  void release(void* memory);     // Error(user) for what is not from here; whole pages go back to the system
+  bool holds(const void* memory) const;
+  int64_t used_bytes() const;
+
+ private:
+  std::byte* base_;
+  int64_t bytes_;
+  mutable std::mutex mutex_;                // frameworks allocate from any thread
+  std::map<int64_t, int64_t> free_, used_;  // offset -> bytes
+};
+
+class Regions {
+ public:
+  explicit Regions(runtime::Communicator& communicator) : communicator_(communicator) {}
+  // Collective.
+  void* allocate(int64_t bytes);
+  void release(void* base);  // Error(user) for what allocate() did not give
+  void reserve_arena(int64_t bytes);
+  Arena* arena() { return arena_.get(); }
+  Place find(const void* memory, int64_t bytes) const;  // region 0: private
+  bool is_at(const void* base) const;
+  // Where the buffers of all ranks lie as mapped here, as a window that binding understands.
+  std::shared_ptr<transport::Window> window(const std::vector<Place>& places, int64_t bytes) const;
+
+ private:
+  struct Region {
+    uint32_t id = 0;
+    const std::byte* base = nullptr;
+    int64_t bytes = 0;
+    std::shared_ptr<transport::Window> window;
+  };
+  const Region* at(uint32_t id) const;
+  void add(std::shared_ptr<transport::Window> window, int64_t bytes);
+
+  runtime::Communicator& communicator_;
+  std::vector<Region> regions_;
+  uint32_t last_id_ = 0;
+  std::unique_ptr<Arena> arena_;
+};
+
+}  // namespace weft::api
