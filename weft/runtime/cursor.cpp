@@ -3,7 +3,9 @@
 // Order inside a step: awaits, then links (all messages there, all slots free), then the code, then flags, credits and
 // counters: what a step takes and gives happens at once as far as others can see. Flags and pushed words are stored
 // with release meaning; on x86 that is a plain store, so a step's cost is its loads and stores and one indirect call.
+#if defined(__x86_64__)
 #include <emmintrin.h>
+#endif
 
 #include "weft/runtime/bound.h"
 #include "weft/transport/wait.h"
@@ -301,6 +303,10 @@ bool run_recorded(Launch& launch, Cursor& cursor, const BoundBlock& block, Bound
     owner.spans.push_back({launch.state->loaded->rank(), cursor.loaded->lane, cursor.channel,
                            step.loaded->text->flat.source_step, static_cast<int>(cursor.chunk), begin_ns, end_ns,
                            begin_ns - cursor.free_since_ns});
+  if (owner.timeline)
+    owner.timeline->add(*launch.state->loaded,
+                        {cursor.loaded->lane, cursor.channel, step.loaded->text->flat.source_step, cursor.slice,
+                         cursor.chunk, launch.number, begin_ns, end_ns, begin_ns - cursor.free_since_ns});
   if (owner.delay_hook) owner.delay_hook("step");
   cursor.free_since_ns = transport::clock_ns();
   return true;
