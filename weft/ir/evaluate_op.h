@@ -20,6 +20,9 @@ GroupRanks group_ranks(const Program& program, const std::string& group, const S
 expr::ScalarValue weak_value(const Program& program, const Sizes& sizes,
                              const std::string& name);  // scalar, let, size, ranks
 
+// The rank that a root's text names: an integer, or a size or scalar.
+int root_rank(const Program& program, const Sizes& sizes, const std::string& text);
+
 struct RankTensors {
   const Program& program;
   const Sizes& sizes;

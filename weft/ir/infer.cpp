@@ -8,18 +8,23 @@
 #include "weft/expr/functions.h"
 #include "weft/ir/errors.h"
 #include "weft/ir/layout_rule.h"
+#include "weft/ir/names.h"
 #include "weft/ir/ops.h"
 #include "weft/ir/weak.h"
 
 namespace weft::ir {
 namespace {
 
+std::string where_to_find(const Name& name, const Types& types) {
+  std::vector<std::string> known;
+  for (const auto& [value, type] : types) known.push_back(value);
+  return did_you_mean(name, known) + "a value is computed or declared before it is used";
+}
+
 void check_operands(const Op& op, const Types& types) {
   WEFT_CHECK(op.def, "statement {} has no operation", op.name);
   for (const Name& arg : op.args)
-    if (!types.count(arg))
-      fail_op(op, arg, "F3", fmt::format("{} is not defined", arg),
-              "a value is computed or declared before it is used");
+    if (!types.count(arg)) fail_op(op, arg, "F3", fmt::format("{} is not defined", arg), where_to_find(arg, types));
   if (op.def->tensors >= 0 && op.args.size() != static_cast<size_t>(op.def->tensors))
     fail_op(op, op.def->name, "F5",
             fmt::format("{} takes {} tensor{}, not {}", op.def->name, op.def->tensors, op.def->tensors == 1 ? "" : "s",
@@ -139,13 +144,17 @@ Dtype operands_dtype(const Op& op, const Types& types) {
 
 void check_update(const Program& program, const Update& update, const Types& types) {
   const TensorDecl* state = find_tensor(program, update.state);
+  std::vector<std::string> states;
+  for (const TensorDecl& decl : program.tensors)
+    if (decl.state) states.push_back(decl.name);
   if (!state || !state->state)
-    fail_at(ErrorKind::user, update.line, update.state, "F6", fmt::format("{} is not a state", update.state),
-            fmt::format("declare it: state {} DTYPE[SIZES] replicated", update.state));
+    fail_at(
+        ErrorKind::user, update.line, update.state, "F6", fmt::format("{} is not a state", update.state),
+        did_you_mean(update.state, states) + fmt::format("declare it: state {} DTYPE[SIZES] replicated", update.state));
   const auto value = types.find(update.value);
   if (value == types.end())
     fail_at(ErrorKind::user, update.line, update.value, "F3", fmt::format("{} is not defined", update.value),
-            "a value is computed or declared before it is used");
+            where_to_find(update.value, types));
   const Type &a = state->type, &b = value->second;
   if (std::holds_alternative<Partial>(b.layout))
     fail_at(ErrorKind::user, update.line, update.value, "L8",
@@ -161,7 +170,7 @@ void check_out(const Out& out, const Types& types) {
   const auto value = types.find(out.value);
   if (value == types.end())
     fail_at(ErrorKind::user, out.line, out.value, "F3", fmt::format("{} is not defined", out.value),
-            "a value is computed or declared before it is used");
+            where_to_find(out.value, types));
   if (std::holds_alternative<Partial>(value->second.layout))
     fail_at(ErrorKind::user, out.line, out.value, "L8",
             fmt::format("output {} is {}: nobody finished it", out.value, print(value->second.layout)),

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "weft/ir/layout_rule.h"
+#include "weft/ir/names.h"
 #include "weft/ir/statements.h"
 
 namespace weft::ir {
@@ -253,12 +254,15 @@ class Parser {
       if (*value < 0) refuse(line, text, "S1", fmt::format("a size of {}", text), "sizes are not negative");
       return {"", *value, false};
     }
+    if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos)
+      refuse(line, text, "S1", fmt::format("too many elements: {} does not fit 64 bits", text), "take a smaller size");
     const bool per_tensor = !text.empty() && text[0] == '#';
     const std::string name = per_tensor ? text.substr(1) : text;
     const std::string base = name.ends_with(".t") ? name.substr(0, name.size() - 2) : name;
     if (!declared_size(base, per_tensor, base != name))
       refuse(line, text, "F3", fmt::format("size {} is not declared", text),
-             per_tensor ? fmt::format("add above: tensors {}", name) : fmt::format("add above: dim {}", name));
+             did_you_mean(name, dims(program_)) +
+                 (per_tensor ? fmt::format("add above: tensors {}", name) : fmt::format("add above: dim {}", name)));
     return {name, 1, per_tensor};
   }
 
@@ -376,17 +380,23 @@ class Parser {
              "two spaces for each block around the line");
   }
 
-  void check_filled() const {
-    if (program_.blocks[open_.back()].members.empty())
-      refuse(opened_.back(), program_.blocks[open_.back()].name, "F1", "an empty block",
-             "put statements into it, two spaces deeper");
-  }
+  void check_filled() const { check_filled(open_.size() - 1); }
 
   void check_blocks_closed() const {
-    for (size_t i = 0; i < open_.size(); ++i)
-      if (program_.blocks[open_[i]].members.empty())
-        refuse(opened_[i], program_.blocks[open_[i]].name, "F1", "an empty block",
-               "put statements into it, two spaces deeper");
+    for (size_t i = 0; i < open_.size(); ++i) check_filled(i);
+  }
+
+  // K1, O1: a block of one is the statement alone, and would be lost in printing.
+  void check_filled(size_t at) const {
+    const Block& block = program_.blocks[open_[at]];
+    if (block.members.empty())
+      refuse(opened_[at], block.name, "F1", "an empty block", "put statements into it, two spaces deeper");
+    if (block.members.size() > 1) return;
+    const bool fuse = block.kind == Block::Kind::fuse;
+    refuse(opened_[at], block.name, fuse ? "K1" : "O1",
+           fmt::format("the block {} has one member, {}", block.name, block.members[0]),
+           fuse ? "a fuse block joins two statements or more: add one, or write the statement without it"
+                : "an overlap runs two or more at once: add one, or write it without the block");
   }
 
   Program program_;

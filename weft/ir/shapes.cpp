@@ -1,6 +1,7 @@
 // Reading shape lists. Names are checked for being distinct, so that a list pasted twice is noticed.
 #include "weft/ir/shapes.h"
 
+#include <algorithm>
 #include <charconv>
 #include <unordered_set>
 
@@ -12,6 +13,9 @@ namespace {
 int64_t size_of(const SourceLine& line, const std::string& word) {
   int64_t value = 0;
   const auto result = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (result.ec == std::errc::result_out_of_range)
+    fail_at(ErrorKind::user, line, word, "F1", fmt::format("too many elements: {} does not fit 64 bits", word),
+            "check the sizes");
   if (word.empty() || result.ec != std::errc() || result.ptr != word.data() + word.size() || value < 0)
     fail_at(ErrorKind::user, line, word, "F1", fmt::format("`{}` is not a size", word),
             "NAME SIZE SIZE ..., sizes are integers of at least 0");
@@ -31,8 +35,9 @@ NamedShape shape_of_line(const SourceLine& line) {
   int64_t elements = 1;
   for (size_t i = 1; i < w.size(); ++i) {
     named.shape.push_back(size_of(line, w[i]));
-    if (__builtin_mul_overflow(elements, named.shape.back(), &elements))
-      fail_at(ErrorKind::user, line, w[i], "F1", fmt::format("{} has more than 2^63 elements", named.name),
+    const bool wraps = __builtin_mul_overflow(elements, std::max<int64_t>(named.shape.back(), 1), &elements);
+    if (wraps || elements > int64_t{1} << 53)
+      fail_at(ErrorKind::user, line, w[i], "F1", fmt::format("{} has too many elements: more than 2^53", named.name),
               "check the sizes");
   }
   return named;
@@ -73,7 +78,10 @@ int64_t elements(const std::vector<NamedShape>& list) {
   for (const NamedShape& named : list) {
     int64_t size = 1;
     for (const int64_t extent : named.shape) size *= extent;
-    total += size;
+    total += size;  // two of at most 2^53
+    if (total > int64_t{1} << 53)
+      throw Error(ErrorKind::user, fmt::format("the list has too many elements: more than 2^53 at {}", named.name),
+                  "check the sizes");
   }
   return total;
 }

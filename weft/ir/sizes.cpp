@@ -1,10 +1,32 @@
 // What is known at a launch: sizes, groups, scalars, requirements.
-#include <charconv>
+//
+// Sizes come from users and files and are multiplied everywhere behind this file, so they are bounded here, once: a value
+// has at most 2^53 elements (a f64 counts them exactly, and their bytes on any number of ranks fit 63 bits), also when
+// some other extent of it is 0. Nothing behind needs to check products again.
+#include <algorithm>
 
 #include "weft/ir/evaluate_op.h"
 
 namespace weft::ir {
 namespace {
+
+constexpr int64_t most_elements = int64_t{1} << 53;
+
+[[noreturn]] void too_many(const std::string& what, const std::vector<int64_t>& extents) {
+  std::vector<std::string> text;
+  for (const int64_t extent : extents) text.push_back(std::to_string(extent));
+  throw Error(ErrorKind::user, fmt::format("{}: too many elements, {}", what, join(text, " x ")),
+              "a value has at most 2^53 elements: take smaller sizes");
+}
+
+// The product, extents of 0 counted as 1.
+int64_t bounded_product(const std::string& what, const std::vector<int64_t>& extents) {
+  int64_t product = 1;
+  for (const int64_t extent : extents)
+    if (__builtin_mul_overflow(product, std::max<int64_t>(extent, 1), &product) || product > most_elements)
+      too_many(what, extents);
+  return product;
+}
 
 const std::vector<std::vector<int64_t>>& tensors_of(const Sizes& sizes, const std::string& name) {
   const auto found = sizes.tensors.find(name);
@@ -67,6 +89,13 @@ std::string values_in(const expr::Expr& e, const Program& program, const Sizes& 
   return text;
 }
 
+bool is_ragged(const Program& program, const Size& size) {
+  for (const HeaderDecl& decl : program.header)
+    if (const auto* ragged = std::get_if<RaggedDecl>(&decl))
+      if (size.name == ragged->name || size.name == ragged->name + ".t") return true;
+  return false;
+}
+
 const GroupDecl* find_group(const Program& program, const std::string& name) {
   for (const HeaderDecl& decl : program.header)
     if (const auto* group = std::get_if<GroupDecl>(&decl); group && group->name == name) return group;
@@ -87,16 +116,21 @@ int split_size(const GroupDecl& group, const Program& program, const Sizes& size
 
 int64_t tensors_total(const Sizes& sizes, const std::string& name) {
   int64_t total = 0;
-  for (const int64_t length : tensors_lengths(sizes, name)) total += length;
+  for (const int64_t length : tensors_lengths(sizes, name)) {
+    total += length;  // two of at most 2^53
+    if (total > most_elements) too_many(fmt::format("tensors {}, all together", name), {total});
+  }
   return total;
 }
 
 std::vector<int64_t> tensors_lengths(const Sizes& sizes, const std::string& name) {
   std::vector<int64_t> lengths;
   for (const std::vector<int64_t>& shape : tensors_of(sizes, name)) {
-    int64_t length = 1;
-    for (const int64_t extent : shape) length *= extent;
-    lengths.push_back(length);
+    for (const int64_t extent : shape)
+      if (extent < 0)
+        throw Error(ErrorKind::user, fmt::format("tensors {}: a size of {}", name, extent), "sizes are not negative");
+    const int64_t product = bounded_product(fmt::format("a tensor of {}", name), shape);
+    lengths.push_back(std::count(shape.begin(), shape.end(), 0) > 0 ? 0 : product);
   }
   return lengths;
 }
@@ -104,6 +138,7 @@ std::vector<int64_t> tensors_lengths(const Sizes& sizes, const std::string& name
 std::vector<int64_t> shape_of(const Shape& shape, const Sizes& sizes) {
   std::vector<int64_t> out;
   for (const Size& size : shape) out.push_back(size_of(size, sizes));
+  bounded_product(print(shape), out);
   return out;
 }
 
@@ -145,17 +180,57 @@ expr::ScalarValue weak_value(const Program& program, const Sizes& sizes, const s
   return {true, size_of({name, 1, false}, sizes), 0};
 }
 
-int RankTensors::root(const std::string& text) const {
-  int value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec == std::errc() && result.ptr == text.data() + text.size()) return value;
-  const expr::ScalarValue named = weak_value(program, sizes, text);
-  if (!named.is_integer || named.integer < 0)
-    throw Error(ErrorKind::user, fmt::format("root {} is no rank", text), "a root is a rank of the group");
-  return static_cast<int>(named.integer);
+int root_rank(const Program& program, const Sizes& sizes, const std::string& text) {
+  constexpr int64_t most = 1 << 30;
+  expr::ScalarValue value{true, most, 0};
+  if (text.find_first_not_of("0123456789") != std::string::npos)
+    value = weak_value(program, sizes, text);
+  else if (text.size() < 10)
+    value.integer = std::stoll(text);
+  if (!value.is_integer || value.integer < 0 || value.integer >= most)
+    throw Error(ErrorKind::user, fmt::format("root {} is no rank", text), "a root is a rank of the group, from 0");
+  return static_cast<int>(value.integer);
 }
 
+int RankTensors::root(const std::string& text) const { return root_rank(program, sizes, text); }
+
+namespace {
+
+void check_root(const Program& program, const Sizes& sizes, const Name& value, const std::string& root,
+                const std::string& group) {
+  const int rank = root_rank(program, sizes, root), ranks = group_ranks(program, group, sizes).size();
+  if (rank < ranks) return;
+  const std::string which = root == std::to_string(rank) ? root : fmt::format("{} = {}", root, rank);
+  throw Error(ErrorKind::user,
+              fmt::format("{}: root {} of a group of {} rank{}", value, which, ranks, ranks == 1 ? "" : "s"),
+              fmt::format("roots count from 0: take one below {}, or launch on more ranks", ranks), "L3");
+}
+
+// Roots are ranks of their groups, and what is declared has a size that can be counted.
+void check_tensors(const Program& program, const Sizes& sizes) {
+  for (const TensorDecl& decl : program.tensors) {
+    Shape known;  // the rows of ragged sizes are counted later
+    for (const Size& size : decl.type.shape)
+      if (!is_ragged(program, size)) known.push_back(size);
+    shape_of(known, sizes);
+    if (const auto* root = std::get_if<Root>(&decl.type.layout))
+      check_root(program, sizes, decl.name, root->rank, decl.type.group);
+  }
+  for (const Op& op : program.ops) {
+    if (op.attrs.root.empty()) continue;
+    std::string group = "world";
+    Name from = op.args[0];
+    for (const Op* maker = find_op(program, from); maker && !maker->args.empty(); maker = find_op(program, from))
+      from = maker->args[0];  // a value and its operands live on one group, or on the next of its kind
+    if (const TensorDecl* decl = find_tensor(program, from)) group = decl->type.group;
+    check_root(program, sizes, op.name, op.attrs.root, group);
+  }
+}
+
+}  // namespace
+
 void check_requirements(const Program& program, const Sizes& sizes) {
+  check_tensors(program, sizes);
   for (const HeaderDecl& decl : program.header) {
     const auto* require = std::get_if<RequireDecl>(&decl);
     if (!require) continue;

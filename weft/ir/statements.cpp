@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "weft/ir/errors.h"
+#include "weft/ir/names.h"
 
 namespace weft::ir {
 namespace {
@@ -64,7 +65,7 @@ class Hoister {
     const auto defined = [&](const std::string& name) -> const Type& {
       const auto found = into_.types_.find(name);
       if (found == into_.types_.end())
-        refuse(name, "F3", fmt::format("{} is not defined", name), "a value is computed or declared before it is used");
+        refuse(name, "F3", fmt::format("{} is not defined", name), into_.where_to_find(name));
       return found->second;
     };
     const auto own_statement = [&](const Expr& e) {
@@ -109,9 +110,12 @@ class Hoister {
     into_.append(std::move(op));
   }
 
+  // F3: the tensors that a map names.
   std::vector<Name> operands(const Expr& value) const {
     std::vector<Name> names = expr::names(value);
     std::erase_if(names, [&](const Name& name) { return into_.weak(name); });
+    for (const Name& name : names)
+      if (!into_.types_.count(name)) refuse(name, "F3", into_.what_is(name), into_.where_to_find(name));
     return names;
   }
 
@@ -188,6 +192,8 @@ class Hoister {
     if (is_name(arg) && arg->name.starts_with(by_prefix))
       refuse("by", "F1", fmt::format("`by` inside {}", op.def->name), "folds, norm and mean take `by`");
     const Expr e = pointwise(arg);
+    if (is_name(e) && !into_.types_.count(e->name))
+      refuse(e->name, "F3", into_.what_is(e->name), into_.where_to_find(e->name));
     if (is_name(e)) return e->name;
     const Name name = fresh();
     add_map(name, e, {});
@@ -207,7 +213,34 @@ void Statements::declare_builtin() {
   weak_.insert("ranks");
 }
 
+// F2, for names that the language or Weft has already.
+void Statements::check_free(const std::string& name, const SourceLine& line) const {
+  if (const std::string_view meaning = meaning_of(name); !meaning.empty() && name != "ranks")
+    fail_at(ErrorKind::user, line, name, "F2", fmt::format("{} is {}", name, meaning),
+            fmt::format("take another name: {}_1, my_{}", name, name));
+  if (!is_identifier(name))
+    fail_at(ErrorKind::user, line, name, "F1", fmt::format("{} is not a name", name),
+            "letters, digits, _; not a digit first");
+  if (!is_statement_name(name))
+    fail_at(ErrorKind::user, line, name, "F2",
+            fmt::format("{} is no name for users: names with a dot belong to Weft", name),
+            "letters, digits and _; x.s is a slice of x, x.p its pending form, x.h1 was hoisted out of x");
+}
+
+// x.s and x.p mean something (docs/program.md, 2): a value that is neither would be erased as if it were.
+void Statements::check_derived(const Op& op, const Type& type) const {
+  const bool cut = std::holds_alternative<Sliced>(type.layout) || std::holds_alternative<Root>(type.layout);
+  const bool pending = std::holds_alternative<Partial>(type.layout) || std::holds_alternative<Local>(type.layout);
+  const bool slice_name = op.name.ends_with(".s"), pending_name = op.name.ends_with(".p");
+  if ((!slice_name || cut) && (!pending_name || pending)) return;
+  fail_op(op, op.name, "F2",
+          fmt::format("{} is {}: names that end in {} belong to Weft's {}", op.name, print(type.layout),
+                      slice_name ? ".s" : ".p", slice_name ? "slices" : "pending values"),
+          "take a name without a dot");
+}
+
 void Statements::declare(const std::string& name, bool is_weak, const SourceLine& line) {
+  check_free(name, line);
   if (!names_.insert(name).second)
     fail_at(ErrorKind::user, line, name, "F2", fmt::format("{} is defined twice", name),
             name == "ranks" ? "`ranks` is the number of ranks: take another name"
@@ -216,6 +249,10 @@ void Statements::declare(const std::string& name, bool is_weak, const SourceLine
 }
 
 void Statements::declare_tensor(const TensorDecl& decl) {
+  if (decl.name.find('.') != std::string::npos)
+    fail_at(ErrorKind::user, decl.line, decl.name, "F2",
+            fmt::format("{} is no name for an input or a state: names with a dot belong to Weft", decl.name),
+            "letters, digits and _");
   declare(decl.name, false, decl.line);
   types_.emplace(decl.name, decl.type);
 }
@@ -226,12 +263,26 @@ void Statements::check_weak(const Expr& e, const SourceLine& line) const {
       fail_at(ErrorKind::user, line, name, "F3",
               declared(name) ? fmt::format("{} is a tensor; only scalars, sizes and constants may stand here", name)
                              : fmt::format("{} is not declared", name),
-              "declare it above: `scalar`, `let` or `dim`");
+              did_you_mean(name, {weak_.begin(), weak_.end()}) + "declare it above: `scalar`, `let` or `dim`");
+}
+
+std::string Statements::what_is(const std::string& name) const {
+  if (weak(name)) return fmt::format("{} is a number that is known at launch, not a tensor", name);
+  return declared(name) ? fmt::format("{} is no tensor", name) : fmt::format("{} is not defined", name);
+}
+
+std::string Statements::where_to_find(const std::string& name) const {
+  std::vector<std::string> known(weak_.begin(), weak_.end());
+  for (const auto& [tensor, type] : types_) known.push_back(tensor);
+  std::sort(known.begin(), known.end());
+  return did_you_mean(name, known) + "a value is computed or declared before it is used";
 }
 
 void Statements::append(Op op) {
   if (declared(op.name)) declare(op.name, false, op.line);  // F2 comes before what inference says
+  check_free(op.name, op.line);
   Type type = infer(program_, op, types_);
+  check_derived(op, type);
   declare(op.name, false, op.line);
   types_.emplace(op.name, std::move(type));
   program_.ops.push_back(std::move(op));

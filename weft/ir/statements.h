@@ -23,6 +23,9 @@ class Statements {
   bool weak(const std::string& name) const { return weak_.count(name) != 0; }
   void check_weak(const expr::Expr& e,
                   const SourceLine& line) const;  // F3: lets and requirements name weak things only
+  // For errors: "x is not defined", and the nearest name that is.
+  std::string what_is(const std::string& name) const;
+  std::string where_to_find(const std::string& name) const;
 
   // `name = e [cut d]`: appends its statements. Strong guarantee: nothing is appended when it throws.
   void add(const Name& name, const expr::Expr& e, std::optional<int> cut, const SourceLine& line);
@@ -33,6 +36,8 @@ class Statements {
  private:
   void declare_builtin();
   void append(Op op);
+  void check_free(const std::string& name, const SourceLine& line) const;
+  void check_derived(const Op& op, const Type& type) const;
 
   Program& program_;
   Types types_;

@@ -457,6 +457,54 @@ TEST(Launch, Requirements) {
   EXPECT_THROW(check_requirements(program, launch(4)), Error);
 }
 
+std::string launch_error(const std::string& text, const Sizes& sizes) {
+  try {
+    check_requirements(parse(text), sizes);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::user);
+    EXPECT_FALSE(error.remedy().empty());
+    return error.message();
+  }
+  return "accepted";
+}
+
+TEST(Launch, TooManyElements) {
+  EXPECT_EQ(launch_error("program 1 t\nin x f32[9223372036854775807] local\nout x\n", launch(1)),
+            "[9223372036854775807]: too many elements, 9223372036854775807");
+  const std::string matrix = "program 1 t\ndim N M\nin x f32[N, M, 0, N] local\nout x\n";
+  EXPECT_EQ(launch_error(matrix, launch(1, {{"N", 1 << 26}, {"M", 3}})),
+            "[N, M, 0, N]: too many elements, 67108864 x 3 x 0 x 67108864");
+  EXPECT_EQ(launch_error(matrix, launch(1, {{"N", 1 << 26}, {"M", 1}})), "accepted");
+  EXPECT_EQ(launch_error(matrix, launch(1, {{"N", -1}, {"M", 1}})), "size N is -1");
+  const std::string list = "program 1 t\ntensors P\nin x f32[P] local\nout x\n";
+  Sizes sizes = launch(2);
+  sizes.tensors["P"] = {{int64_t{1} << 40, 1 << 12}, {1 << 20, 1 << 20, 1 << 12}, {1}};
+  EXPECT_EQ(launch_error(list, sizes), "tensors P, all together: too many elements, 9007199254740993");
+  sizes.tensors["P"] = {{int64_t{1} << 40, 1 << 14}};
+  EXPECT_EQ(launch_error(list, sizes), "a tensor of P: too many elements, 1099511627776 x 16384");
+  sizes.tensors["P"] = {{0, 5}, {int64_t{1} << 53}};
+  EXPECT_EQ(launch_error(list, sizes), "accepted");
+}
+
+TEST(Launch, RootsAreRanksOfTheGroup) {
+  const std::string rooted =
+      "program 1 t\ndim N\nscalar k i64\nin x f32[N] local\na = reduce(sum, x, 99)\ny = broadcast(a)\nout y\n";
+  EXPECT_EQ(launch_error(rooted, launch(2, {{"N", 3}})), "a: root 99 of a group of 2 ranks");
+  EXPECT_EQ(launch_error(rooted, launch(100, {{"N", 3}})), "accepted");
+  EXPECT_EQ(launch_error("program 1 t\ndim N\nin x f32[N] root(1)\nout x\n", launch(1, {{"N", 3}})),
+            "x: root 1 of a group of 1 rank");
+  EXPECT_EQ(launch_error("program 1 t\ndim N\nin x f32[N] root(9999999999)\nout x\n", launch(1, {{"N", 3}})),
+            "root 9999999999 is no rank");
+  Sizes sizes = launch(4, {{"N", 3}});
+  sizes.scalars["k"] = whole(2);
+  const std::string named =
+      "program 1 t\ndim N\nscalar k i64\ngroup s = world.split(2)\nin x f32[N] local on s\na = reduce(sum, x, k)\nout "
+      "a\n";
+  EXPECT_EQ(launch_error(named, sizes), "a: root k = 2 of a group of 2 ranks");
+  sizes.scalars["k"] = whole(1);
+  EXPECT_EQ(launch_error(named, sizes), "accepted");
+}
+
 TEST(Launch, InputsAreChecked) {
   const Program program =
       parse("program 1 t\ndim N\nscalar lr f64\nin x f32[N] replicated\nin y f32[N] sliced(0)\nz = x * lr\nout z\n");

@@ -86,6 +86,39 @@ TEST(Rules, F2_one_definition_a_name) {
                            "fuse g:\n  y = b\n", "in c f32[N] local\n", "scalar ranks i64\n"})
     refuses(body, "F2");
 }
+TEST(Rules, F2_names_of_the_language_and_of_weft) {
+  accepts(
+      "y_s = g + g\nsums = y_s * 2.0\ny.h1 = g * 2.0\ny.s = p cut 0\nz1.p = sum(q, 0)\nz1.h2.s = q * 2.0\nout y_s\n");
+  for (const char* body : {"sum = g + g\n", "out = g\n", "in select f32[N] local\n", "state update f32[N] replicated\n",
+                           "f16 = g\n", "dim matmul\n", "scalar exp f64\n", "let norm = 2\n", "fuse rand:\n  y = g\n",
+                           "group world = world.split(2)\n", "y.x = g\n", "y.s.s = q\n", "y.h = g\n",
+                           "in y.s f32[N] sliced(0)\n", "y.s = g + g\n", "y.p = p * 2.0\n", "y.s = sum(q, 0)\n"})
+    refuses(body, "F2");
+  EXPECT_EQ(said("sum = g + g\n"),
+            "1: F2: sum is an operation\n    sum = g + g\n    ^^^\n    take another name: sum_1, my_sum");
+  EXPECT_EQ(said("y.s = g + g\n"),
+            "1: F2: y.s is local: names that end in .s belong to Weft's slices\n    y.s = g + g\n    ^^^\n    take a "
+            "name without a dot");
+}
+TEST(Rules, F3_names_the_nearest_name) {
+  EXPECT_NE(said("momentum = g * 2.0\ny = momentm + g\n").find("did you mean momentum? a value is computed"),
+            std::string::npos);
+  EXPECT_NE(said("let third = lrr / 3\n").find("did you mean lr?"), std::string::npos);
+  EXPECT_NE(said("momentum = g * 2.0\nout momentun\n").find("did you mean momentum?"), std::string::npos);
+  EXPECT_EQ(said("y = nobody + g\n").find("did you mean"), std::string::npos);
+  EXPECT_NE(said("y = all_reduce(sum, lr)\n").find("lr is a number that is known at launch, not a tensor"),
+            std::string::npos);
+}
+TEST(Rules, K1_O1_a_block_has_two_members) {
+  accepts("fuse ff:\n  y = b * 2.0\n  y1 = y + b\nout y1\n");
+  refuses("fuse ff:\n  y = b * 2.0\nout y\n", "K1");
+  refuses("fuse ff:\n  y = b * 2.0\n", "K1");
+  refuses("overlap ff:\n  y = b * 2.0\nout y\n", "O1");
+  EXPECT_EQ(said("fuse ff:\n  y = b * 2.0\nout y\n"),
+            "6: K1: the block ff has one member, y\n    fuse ff:\n         ^^\n    a fuse block joins two statements "
+            "or more: "
+            "add one, or write the statement without it");
+}
 TEST(Rules, F3_declared_before_use) {
   accepts("y = g\nout y\n");
   for (const char* body :
@@ -153,6 +186,11 @@ TEST(Rules, S1_broadcasting) {
   EXPECT_EQ(said("y = g + b\n"),
             "9: S1: b has size H where the others have N (dimension -1)\n    y = g + b\n            ^\n    sizes are "
             "equal when their names are; state a requirement or reshape outside");
+}
+TEST(Rules, S1_sizes_fit_64_bits) {
+  accepts("in y f32[9223372036854775807] local\n");  // a launch refuses it
+  refuses("in y f32[9223372036854775808] local\n", "S1");
+  refuses("in y f32[-1] local\n", "S1");
 }
 TEST(Rules, S2_fold_dimensions_exist) {
   accepts("y = sum(x, 0, -1)\ny1 = sum(p by P)\nout y\n");
