@@ -51,6 +51,14 @@ int shared_mappings() {
   return count;
 }
 
+// Shared memory has no name, so it is there as long as a process maps it or holds its descriptor.
+bool maps_memfd(int pid) {
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);)
+    if (has(line, "memfd:weft")) return true;
+  return false;
+}
+
 // Text that ranks, threads or processes, leave for the test.
 struct Notes {
   Notes()
@@ -294,12 +302,14 @@ TEST_P(Faults, ARankThatDoesNotLaunchIsTimedOutAndNamed) {
         second / 2);
     EXPECT_EQ(error.kind(), ErrorKind::timeout);
     EXPECT_TRUE(has(error.what(), "channel 0 step")) << error.what();
-    // Rank 2 waits for the silent rank 1, rank 0 for rank 2: whose deadline passes first is open, each names its own
-    // wait.
-    const bool waits_for_silent =
-        has(error.what(), "from rank 1") || has(error.what(), "to rank 1") || has(error.what(), "rank 2 lane");
-    EXPECT_TRUE(waits_for_silent || (has(error.what(), "rank 0 lane") && has(error.what(), "from rank 2")))
-        << error.what();
+    // Rank 2 waits for the silent rank 1, rank 0 for rank 2 (ring) or 1: whose deadline passes first is open, but the
+    // job's error tells both waits, so that the silent one can be seen in it.
+    EXPECT_TRUE(has(error.what(), "rank 0 lane") && has(error.what(), "rank 2 lane")) << error.what();
+    EXPECT_TRUE(has(error.what(), "from rank 1") || has(error.what(), "to rank 1")) << error.what();
+    EXPECT_FALSE(has(error.what(), "rank 1 lane")) << error.what();
+    EXPECT_TRUE(has(error.what(), " bytes ") && has(error.what(), "`")) << error.what();
+    EXPECT_TRUE(has(error.what(), fmt::format("plan {}, launch 0", name))) << error.what();
+    EXPECT_TRUE(has(error.remedy(), "WEFT_TIMEOUT_S")) << error.what();
   }
   slack_ = 3 * second;
 }
@@ -393,6 +403,13 @@ TEST_P(Deaths, ARankKilledInALaunch) {
     EXPECT_TRUE(has(error.what(), "rank 2 was killed by signal 9")) << error.what();
     EXPECT_LT(now_ns() - begin, 2 * second);
     for (int rank : {0, 1, 3}) EXPECT_TRUE(has(notes_.of(rank), "rank 2 ")) << notes_.of(rank);
+    // Who waited, in which step of the plan, for whom and for how much.
+    int waits = 0;
+    for (int rank : {0, 1, 3}) waits += has(error.what(), fmt::format("(rank {0} was rank {0} lane ", rank));
+    EXPECT_GE(waits, 2) << error.what();  // one may have been between two launches
+    for (const char* piece : {"step ", "` (chunk ", "waits for ", " bytes ", " rank 2", "plan ", "launch "})
+      EXPECT_TRUE(has(error.what(), piece)) << error.what() << "\nwithout " << piece;
+    EXPECT_TRUE(has(error.remedy(), "smaller sizes")) << error.what();
   }
   slack_ = 6 * second;
 }
@@ -410,6 +427,8 @@ TEST_P(Deaths, AStoppedRankIsTimedOutAndNamed) {
       second / 2);
   EXPECT_EQ(error.kind(), ErrorKind::timeout);
   EXPECT_TRUE(has(error.what(), "from rank 1")) << error.what();
+  EXPECT_TRUE(has(error.what(), "(rank 1 was stopped (process ")) << error.what();
+  EXPECT_TRUE(has(error.remedy(), "WEFT_TIMEOUT_S")) << error.what();
   slack_ = 2 * second;
 }
 
@@ -423,6 +442,55 @@ TEST_P(Deaths, ThePresenceOfAChildOfARankDoesNotMatter) {
     waitpid(child, nullptr, 0);
     rank.launch(1000);
   });
+}
+
+TEST_P(Deaths, ACommunicatorInAForkedChildIsRefused) {
+  const plan::Plan plan = case_plan("ring_all_reduce");
+  run(2, [&](transport::Transport& t) {
+    Rank rank(t, plan);
+    rank.launch(1000);
+    const pid_t child = fork();
+    if (child == 0) {
+      const Error launch = error_of([&] { rank.launch(1000); });
+      const Error load = error_of([&] { rank.communicator.load(plan, Rank::quiet()); });
+      const Error memory = error_of([&] { rank.communicator.allocate(64, "a block"); });
+      for (const Error* error : {&launch, &load, &memory})
+        if (error->kind() != ErrorKind::user || !has(error->what(), "is a fork of") || error->remedy().empty())
+          _exit(1);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw Error(ErrorKind::internal, "the child was not refused");
+    rank.launch(1000);  // and nobody is poisoned
+  });
+}
+
+TEST_P(Deaths, MessagesInPiecesTellTheirProgress) {
+  for (const char* protocol : {"simple", "ll", "ll128"}) {
+    const plan::Plan plan = plan::parse(fmt::format(
+        "plan 1 two\norder any\nround once\nchannels 1\nspace s parts 1 even\nbuffer x s f32 in\nbuffer y s f32 out\n"
+        "link main {} slots 1\nlane main:\n  loop s:\n    when r == 0:\n      put: x[0] -> >1\n    when r == 1:\n"
+        "      get: <0 -> y[0]\n",
+        protocol));
+    const Error error = run_noting(
+        2,
+        [&](transport::Transport& t) {
+          Rank rank(t, plan);
+          if (t.rank() == 1) return rank.launch(1000);
+          while (!t.abort_word().load()) usleep(1000);
+        },
+        second / 4);
+    const std::string pieces = protocol[0] == 's' ? ""
+                               : protocol[2]      ? "; 0 of its 72 pieces are there"
+                                                  : "; 0 of its 1000 pieces are there";
+    EXPECT_TRUE(has(error.what(),
+                    "step get `get: <0 -> y[0]` (chunk 0 of 1) waits for a message of 4000 bytes from rank 0 on "
+                    "link main (number 1 of this launch" +
+                        pieces))
+        << error.what();
+  }
+  slack_ = 3 * second;
 }
 
 TEST_P(Deaths, RanksInALaunchEndWithTheirParent) {
@@ -440,6 +508,7 @@ TEST_P(Deaths, RanksInALaunchEndWithTheirParent) {
   }
   const int64_t begin = now_ns();
   while ((!pids[0] || !pids[1] || !pids[2]) && now_ns() - begin < 10 * second) usleep(1000);
+  EXPECT_TRUE(maps_memfd(pids[0])) << "nothing to look for";
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
   const auto running = [&](int i) {
@@ -450,6 +519,7 @@ TEST_P(Deaths, RanksInALaunchEndWithTheirParent) {
   const int64_t killed = now_ns();
   while ((running(0) || running(1) || running(2)) && now_ns() - killed < 2 * second) usleep(1000);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(running(i)) << "rank " << i << " outlives its parent";
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(maps_memfd(pids[i]));
   munmap(pids, 4096);
   slack_ = 10 * second;
 }

@@ -21,8 +21,8 @@
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 #include "weft/base/log.h"
+#include "weft/base/once.h"
 #include "weft/base/text.h"
-#include "weft/codegen/once.h"
 #include "weft/codegen/supervise.h"
 
 namespace weft::codegen {

@@ -14,9 +14,9 @@
 #include "weft/base/env.h"
 #include "weft/base/file.h"
 #include "weft/base/log.h"
+#include "weft/base/once.h"
 #include "weft/codegen/cache.h"
 #include "weft/codegen/emit.h"
-#include "weft/codegen/once.h"
 
 namespace weft::codegen {
 

@@ -173,7 +173,8 @@ bool advance(Launch& launch);
 void end(Launch& launch);
 // Until complete: spins, yields, parks, compares headers, keeps the deadline.
 void drive(Launch& launch);
-// "rank 1 lane main channel 0 step red(2) (chunk 3) waits for a message from rank 0 on link main"
+// "rank 1 lane main channel 0 step red(2) `red: ...` (chunk 3 of 8) waits for a message of 400 bytes from rank 0 on link
+// main (number 4 of this launch)"
 std::string waiting(const Launch& launch);
 
 }  // namespace weft::runtime

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "weft/base/env.h"
 #include "weft/base/text.h"
 #include "weft/runtime/bound.h"
 #include "weft/transport/wait.h"
@@ -46,7 +47,7 @@ void poisoning(transport::Transport& transport, F&& f) {
   try {
     f();
   } catch (const Error& error) {
-    transport.raise({error.kind(), transport.rank(), error.what()});
+    transport.raise(transport::failure_of(error, transport.rank()));
     throw;
   } catch (const std::exception& error) {
     transport.raise({ErrorKind::internal, transport.rank(), error.what()});
@@ -68,7 +69,10 @@ void advance_others(const Communicator::Impl& but) {
     if (impl != &but) impl->advance_queue();
 }
 
-Communicator::Impl::Impl(transport::Transport& t, kernel::KernelLibrary& k) : transport(t), kernels(k), agreement(t) {}
+Communicator::Impl::Impl(transport::Transport& t, kernel::KernelLibrary& k) : transport(t), kernels(k), agreement(t) {
+  if (const std::string file = env("WEFT_TIMELINE"); !file.empty())
+    timeline = std::make_unique<Timeline>(file, t.rank());
+}
 
 RingSet& Communicator::Impl::rings(const RingKey& wanted) {
   for (const auto& set : ring_sets)
@@ -78,6 +82,7 @@ RingSet& Communicator::Impl::rings(const RingKey& wanted) {
 }
 
 void Communicator::Impl::check_alive() const {
+  if (born != transport::forks_above()) transport::throw_forked("a communicator");
   if (transport.abort_word().load(std::memory_order_acquire)) transport::throw_failure(transport, "starting a launch");
 }
 
@@ -203,7 +208,9 @@ Bound::~Bound() = default;
 
 void Bound::launch(std::span<const expr::ScalarValue> scalars) {
   Impl& impl = *impl_;
-  if (__builtin_expect(impl.owner->transport.abort_word().load(std::memory_order_relaxed) != 0, 0))
+  if (__builtin_expect(impl.owner->transport.abort_word().load(std::memory_order_relaxed) != 0 ||
+                           impl.owner->born != transport::forks_above(),
+                       0))
     impl.owner->check_alive();
   poisoning(impl.owner->transport, [&] {
     if (__builtin_expect(impl.state->scratch_version != impl.plan->scratch_version, 0)) {

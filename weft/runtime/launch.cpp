@@ -47,15 +47,17 @@ void prepare(BoundState& state, std::span<const expr::ScalarValue> scalars) {
 
 void compare_headers(Launch& launch, int64_t waited_ns);
 
+std::string waiting_since(const Launch& launch, int64_t waited_ns) {
+  return fmt::format("{}, since {} (plan {}, launch {})", waiting(launch), human_ns(static_cast<double>(waited_ns)),
+                     launch.state->loaded->name(), launch.number);
+}
+
 [[noreturn]] void late(Launch& launch, int64_t waited_ns) {
   transport::Transport& transport = launch.owner->transport;
   compare_headers(launch, waited_ns);
-  const std::string message =
-      fmt::format("{} since {} (plan {}, launch {})", waiting(launch), human_ns(static_cast<double>(waited_ns)),
-                  launch.state->loaded->name(), launch.number);
-  transport.raise({ErrorKind::timeout, transport.rank(), message});
-  throw Error(ErrorKind::timeout, message,
-              "is that rank stopped, much slower, or not launching this? WEFT_TIMEOUT_S sets the limit");
+  const std::string message = waiting_since(launch, waited_ns), remedy = transport::timeout_remedy();
+  transport.raise({ErrorKind::timeout, transport.rank(), message, remedy});
+  throw Error(ErrorKind::timeout, message, remedy);
 }
 
 void compare_headers(Launch& launch, int64_t waited_ns) {
@@ -100,9 +102,10 @@ void wait_a_little(Launch& launch, Idle& idle) {
     for (const auto& rings : launch.owner->ring_sets) rings->push_credits(transport);
   }
   if (!transport.oversubscribed() && idle.polls % polls_per_look != 0) return transport::cpu_relax();
-  if (transport.abort_word().load(std::memory_order_acquire)) transport::throw_failure(transport, waiting(launch));
-  advance_others(*launch.owner);
   const int64_t waited_ns = transport::clock_ns() - idle.begin_ns;
+  if (transport.abort_word().load(std::memory_order_acquire))
+    transport::throw_failure(transport, waiting_since(launch, waited_ns));
+  advance_others(*launch.owner);
   if (transport.oversubscribed() || waited_ns >= transport::spin_ns()) slow_wait(launch, idle, waited_ns);
 }
 
@@ -130,7 +133,7 @@ Launch& begin(BoundState& state, std::span<const expr::ScalarValue> scalars) {
   launch.number = loaded.launches;
   launch.serial = ++loaded.owner.launches;
   launch.stranger = -1, launch.stranger_bytes = -1;
-  launch.instrumented = loaded.owner.recording || loaded.owner.delay_hook;
+  launch.instrumented = loaded.owner.recording || loaded.owner.delay_hook || loaded.owner.timeline;
   const int64_t now = launch.instrumented ? transport::clock_ns() : 0;
   Agreement& agreement = loaded.owner.agreement;
   if (loaded.instance.ranks() > 1) {

@@ -79,7 +79,13 @@ Loaded::~Loaded() = default;
 int Loaded::rank() const { return owner.transport.rank(); }
 
 std::string Loaded::describe(const LoadedLane& lane, int block, int step) const {
-  return assembly.describe(lane.assembled, block, step);
+  const plan::FlatStep& flat = lane.blocks[static_cast<size_t>(block)].steps[static_cast<size_t>(step)].text->flat;
+  return fmt::format("{} `{}`", assembly.describe(lane.assembled, block, step), text_of(lane.lane, flat.source_step));
+}
+
+std::string Loaded::text_of(int lane, int source_step) const {
+  const auto steps = plan::text_steps(instance.plan().lanes[static_cast<size_t>(lane)].body);
+  return plan::print(*steps[static_cast<size_t>(source_step)]);
 }
 
 void Loaded::lay_out() {

@@ -12,6 +12,7 @@
 #include "weft/runtime/communicator.h"
 #include "weft/runtime/layout.h"
 #include "weft/runtime/link.h"
+#include "weft/runtime/timeline.h"
 #include "weft/runtime/typing.h"
 
 namespace weft::runtime {
@@ -107,7 +108,9 @@ class Loaded {
   void open_links(const plan::Extents* extents);  // rings.cpp
   std::string name() const { return instance.plan().name; }
   int rank() const;
+  // "rank 1 lane main channel 0 step red(2) `red: sum(<r-1, x[r-j]) -> >r+1`"
   std::string describe(const LoadedLane& lane, int block, int step) const;
+  std::string text_of(int lane, int source_step) const;  // of a step, as the plan has it
 
  private:
   void lay_out();
@@ -135,8 +138,11 @@ struct Communicator::Impl {
   uint64_t launches = 0;                              // begun, of all plans
   std::function<void(const char* where)> delay_hook;  // tests: called between steps
 
+  uint32_t born = transport::forks_above();  // a copy in a forked child has another
+
   bool recording = false;
   std::vector<Span> spans;
+  std::unique_ptr<Timeline> timeline;  // WEFT_TIMELINE
 
   RingSet& rings(const RingKey& wanted);  // collective
   void check_alive() const;               // throws the failure of a poisoned communicator

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <new>
@@ -48,6 +49,7 @@ void board_raise(Board& board, int ranks, const Failure& failure) {
     board.failure_kind = static_cast<int32_t>(failure.kind);
     board.failure_rank = failure.rank;
     copy_text(board.failure_message, Board::message_bytes, failure.message);
+    copy_text(board.failure_remedy, sizeof board.failure_remedy, failure.remedy);
     board.failure_state.store(2, std::memory_order_release);
   } else {  // the winner may die while it writes: then its failure is lost, the abort is not
     for (int i = 0; i < 100 && board.failure_state.load(std::memory_order_acquire) != 2; ++i) usleep(1000);
@@ -63,7 +65,21 @@ Failure board_failure(Board& board) {
   for (int i = 0; i < 100 && board.failure_state.load(std::memory_order_acquire) == 1; ++i) usleep(1000);
   if (board.failure_state.load(std::memory_order_acquire) != 2)
     return {ErrorKind::peer, -1, "a rank died while it reported a failure"};
-  return {static_cast<ErrorKind>(board.failure_kind), board.failure_rank, board.failure_message};
+  return {static_cast<ErrorKind>(board.failure_kind), board.failure_rank, board.failure_message, board.failure_remedy};
+}
+
+void board_note(Board& board, int rank, std::string_view doing) {
+  RankBoard& mine = board.ranks()[rank];
+  if (doing.empty() || mine.noted.load(std::memory_order_acquire)) return;
+  copy_text(mine.doing, sizeof mine.doing, doing);
+  mine.noted.store(1, std::memory_order_release);
+}
+
+std::string timeout_remedy() {
+  return fmt::format(
+      "is that rank stopped, much slower, or not calling this at all? raise WEFT_TIMEOUT_S (now {}) if it only needs "
+      "longer",
+      env("WEFT_TIMEOUT_S"));
 }
 
 BoardTransport::BoardTransport(Board& board, int rank, int size, const RankOptions& options)
@@ -71,6 +87,7 @@ BoardTransport::BoardTransport(Board& board, int rank, int size, const RankOptio
       rank_(rank),
       size_(size),
       timeout_ns_(options.timeout_ns > 0 ? options.timeout_ns : env_int("WEFT_TIMEOUT_S") * 1'000'000'000),
+      born_(forks_above()),
       oversubscribed_(size > allowed_core_count()) {}
 
 void BoardTransport::park(int64_t at_most_ns) {
@@ -105,9 +122,9 @@ void BoardTransport::late(uint64_t sequence, std::string_view what) {
       missing.push_back(peer);
   const std::string message = fmt::format("rank {} waited {} for rank {} at \"{}\"", rank_,
                                           human_ns(static_cast<double>(timeout_ns_)), rank_list(missing), what);
-  raise({ErrorKind::timeout, rank_, message});
-  throw Error(ErrorKind::timeout, message,
-              "is that rank stopped, much slower, or not calling this at all? WEFT_TIMEOUT_S sets the limit");
+  const std::string remedy = timeout_remedy();
+  raise({ErrorKind::timeout, rank_, message, remedy});
+  throw Error(ErrorKind::timeout, message, remedy);
 }
 
 const Mail& BoardTransport::await_mail(int peer, uint64_t sequence, std::string_view what) {
@@ -128,6 +145,7 @@ const Mail& BoardTransport::await_mail(int peer, uint64_t sequence, std::string_
 }
 
 std::vector<std::string> BoardTransport::exchange(std::string_view mine, std::string_view what) {
+  if (born_ != forks_above()) throw_forked("a rank");
   std::vector<std::string> all(static_cast<size_t>(size_));
   std::vector<int64_t> total(static_cast<size_t>(size_), 0);
   int64_t longest = 0, from = 0;
@@ -186,30 +204,75 @@ void pin_to_core(int r) {
   }
 }
 
+Failure failure_of(const Error& error, int rank) {
+  std::string_view text = error.what(), remedy = error.remedy();
+  if (!remedy.empty() && text.ends_with(remedy)) text.remove_suffix(remedy.size());
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\n')) text.remove_suffix(1);
+  return {error.kind(), rank, std::string(text), std::string(remedy)};
+}
+
+namespace {
+
+// What a rank's function threw.
+Failure caught(int rank) {
+  try {
+    throw;
+  } catch (const Error& error) { return failure_of(error, rank); } catch (const std::bad_alloc&) {
+    return {ErrorKind::io, rank, "out of memory", "use smaller sizes or fewer ranks, or free memory"};
+  } catch (const std::exception& error) { return {ErrorKind::internal, rank, error.what()}; } catch (...) {
+    return {ErrorKind::internal, rank, "an exception that is no std::exception"};
+  }
+}
+
+constexpr int lines_of_waits = 16;
+
+std::string waits_of_others(Board& board, int ranks, int but) {
+  std::string text;
+  int shown = 0, more = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const RankBoard& it = board.ranks()[rank];
+    if (rank == but || !it.noted.load(std::memory_order_acquire)) continue;
+    if (shown++ < lines_of_waits)
+      text += fmt::format("\n    (rank {} was {})", rank, it.doing);
+    else
+      ++more;
+  }
+  return more ? text + fmt::format("\n    (and {} ranks more)", more) : text;
+}
+
+}  // namespace
+
 bool run_rank(Board& board, int ranks, int rank, const std::function<void()>& body) {
+  const uint32_t born = forks_above();
+  // A copy of this rank that user code forked and let come back here must not speak for it.
+  const auto leave_if_copy = [&](int status) {
+    if (forks_above() != born) std::fflush(nullptr), _exit(status);
+  };
   try {
     body();
+    leave_if_copy(0);
     board.ranks()[rank].state.store(static_cast<uint32_t>(RankState::done), std::memory_order_release);
     return true;
-  } catch (const Error& error) {
-    board_raise(board, ranks, {error.kind(), rank, error.what()});
-  } catch (const std::bad_alloc&) {
-    board_raise(board, ranks, {ErrorKind::io, rank, "out of memory"});
-  } catch (const std::exception& error) {
-    board_raise(board, ranks, {ErrorKind::internal, rank, error.what()});
-  } catch (...) { board_raise(board, ranks, {ErrorKind::internal, rank, "an exception that is no std::exception"}); }
+  } catch (...) {
+    const Failure failure = caught(rank);
+    if (forks_above() != born)
+      std::fprintf(stderr, "weft: a fork of rank %d failed: %s\n", rank, failure.message.c_str());
+    leave_if_copy(1);
+    board_raise(board, ranks, failure);
+  }
   board.ranks()[rank].state.store(static_cast<uint32_t>(RankState::failed), std::memory_order_release);
   return false;
 }
 
-void throw_job_failure(Board& board) {
+void throw_job_failure(Board& board, int ranks) {
   if (!board.abort.load(std::memory_order_acquire)) return;
   const Failure failure = board_failure(board);
   const bool names_itself =
       failure.kind == ErrorKind::agreement || failure.kind == ErrorKind::timeout || failure.kind == ErrorKind::peer;
-  throw Error(failure.kind, names_itself || failure.rank < 0
-                                ? failure.message
-                                : fmt::format("rank {}: {}", failure.rank, failure.message));
+  const std::string what =
+      names_itself || failure.rank < 0 ? failure.message : fmt::format("rank {}: {}", failure.rank, failure.message);
+  const bool others_matter = failure.kind == ErrorKind::timeout || failure.kind == ErrorKind::peer;
+  throw Error(failure.kind, others_matter ? what + waits_of_others(board, ranks, failure.rank) : what, failure.remedy);
 }
 
 }  // namespace weft::transport

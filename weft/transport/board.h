@@ -28,6 +28,8 @@ struct alignas(64) RankBoard {
   std::atomic<uint32_t> parked;  // 1: sleeps on this word
   std::atomic<uint32_t> state;   // RankState
   std::atomic<int32_t> pid;
+  std::atomic<uint32_t> noted;  // 1: `doing` is there
+  char doing[1000];             // when a failure found this rank
   alignas(64) Mail mail[2];
 };
 
@@ -37,6 +39,7 @@ struct alignas(64) Board {
   alignas(64) std::atomic<uint32_t> failure_state;  // 0 none, 1 being written, 2 there
   int32_t failure_kind, failure_rank;
   char failure_message[message_bytes];
+  char failure_remedy[1000];
   RankBoard* ranks() { return reinterpret_cast<RankBoard*>(this + 1); }
   static int64_t bytes(int ranks) { return sizeof(Board) + ranks * static_cast<int64_t>(sizeof(RankBoard)); }
 };
@@ -44,6 +47,7 @@ struct alignas(64) Board {
 // First failure wins; sets the abort word and wakes everybody.
 void board_raise(Board& board, int ranks, const Failure& failure);
 Failure board_failure(Board& board);
+void board_note(Board& board, int rank, std::string_view doing);  // the first note of a rank stays
 
 void futex_wake_word(std::atomic<uint32_t>& word);
 void futex_wait_word(std::atomic<uint32_t>& word, uint32_t while_value, int64_t at_most_ns);
@@ -60,6 +64,7 @@ class BoardTransport : public Transport {
   const std::atomic<uint64_t>& abort_word() const override { return board_.abort; }
   void raise(const Failure& failure) override { board_raise(board_, size_, failure); }
   Failure failure() const override { return board_failure(board_); }
+  void note(std::string_view doing) override { board_note(board_, rank_, doing); }
   std::atomic<uint32_t>& parked(int rank) override { return board_.ranks()[rank].parked; }
   void park(int64_t at_most_ns) override;
   void wake(int rank) override;
@@ -79,6 +84,7 @@ class BoardTransport : public Transport {
 
   int rank_, size_;
   int64_t timeout_ns_;
+  uint32_t born_;
   bool oversubscribed_;
   uint64_t sequence_ = 0;
 };
@@ -89,7 +95,8 @@ void pin_to_core(int r);
 
 // Runs body and reports what it throws on the board. Returns whether it ended well.
 bool run_rank(Board& board, int ranks, int rank, const std::function<void()>& body);
-// For the starter: throws the first failure of the job, if there is one.
-void throw_job_failure(Board& board);
+// For the starter, when all ranks are gone: throws the first failure of the job, if there is one, with what every other
+// rank was doing then.
+void throw_job_failure(Board& board, int ranks);
 
 }  // namespace weft::transport

@@ -85,7 +85,9 @@ class ProcessJob final : public Job {
       look_after();
       if (now_ns() - begin > timeout_ns)
         throw Error(ErrorKind::timeout,
-                    fmt::format("rank {} did not answer within {}", rank, human_ns(static_cast<double>(timeout_ns))));
+                    fmt::format("rank {} did not answer within {}: it {}", rank,
+                                human_ns(static_cast<double>(timeout_ns)), group_.seen_doing(rank)),
+                    timeout_remedy());
       wait_for_socket(group_.control(rank), POLLIN);
     }
     return text;
@@ -94,7 +96,7 @@ class ProcessJob final : public Job {
   void finish() override {
     group_.hang_up();
     group_.wait_all();
-    throw_job_failure(group_.board());
+    throw_job_failure(group_.board(), group_.ranks());
   }
 
  private:
@@ -102,12 +104,13 @@ class ProcessJob final : public Job {
     group_.reap();
     if (!group_.board().abort.load(std::memory_order_acquire)) return;
     group_.wait_all();
-    throw_job_failure(group_.board());
+    throw_job_failure(group_.board(), group_.ranks());
   }
   [[noreturn]] void lost(int rank) {
     for (int i = 0; i < 100 && !group_.board().abort.load(std::memory_order_acquire); ++i) group_.reap(), usleep(1000);
     look_after();
-    throw Error(ErrorKind::peer, fmt::format("rank {} has left", rank));
+    throw Error(ErrorKind::peer, fmt::format("rank {} has left before it was told to", rank),
+                "a rank must serve commands until its parent finishes");
   }
 
   ProcessGroup group_;

@@ -18,11 +18,16 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
+#include "weft/base/env.h"
 #include "weft/base/file.h"
 #include "weft/base/log.h"
+#include "weft/base/text.h"
+#include "weft/transport/fork.h"
 #include "weft/transport/wait.h"
 
 namespace weft::transport {
@@ -34,6 +39,24 @@ constexpr int64_t look_every_ns = 20'000'000;
 struct ProcessWindow : Window {
   std::unique_ptr<Mapping> mapping;
 };
+
+std::string death_remedy(int signal) {
+  switch (signal) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+    case SIGABRT:
+      return "a fault in that rank's own code or in Weft: `ulimit -c unlimited` keeps a core for a debugger; "
+             "WEFT_VERIFY=1 "
+             "and WEFT_NO_COMPILER=1 narrow it down";
+    case SIGKILL:
+      return "was it ended by hand, by a batch system, or for want of memory (dmesg | grep -i oom)? then use smaller "
+             "sizes or fewer ranks";
+    case 0: return "its own output says why; all ranks must be started again";
+    default: return "somebody asked it to end; all ranks must be started again";
+  }
+}
 
 // A zombie counts as gone: nobody will answer.
 bool process_gone(pid_t pid) {
@@ -89,7 +112,7 @@ class ProcessTransport final : public BoardTransport {
         continue;
       usleep(30'000);  // the parent knows the signal: let it speak first
       if (!abort_word().load(std::memory_order_acquire))
-        raise({ErrorKind::peer, peer, fmt::format("rank {} (process {}) died", peer, pid)});
+        raise({ErrorKind::peer, peer, fmt::format("rank {} (process {}) died", peer, pid), death_remedy(0)});
     }
   }
 
@@ -107,7 +130,10 @@ class ProcessTransport final : public BoardTransport {
       case Waited::ready: break;
       case Waited::aborted: throw_failure(*this, fmt::format("waiting for memory of rank 0 for {}", what));
       case Waited::late:
-        throw Error(ErrorKind::timeout, fmt::format("rank {} waited for memory of rank 0 for {}", rank(), what));
+        throw Error(ErrorKind::timeout,
+                    fmt::format("rank {} waited {} for memory of rank 0 for {}", rank(),
+                                human_ns(static_cast<double>(timeout_ns())), what),
+                    timeout_remedy());
     }
     try {
       check_sealed(fd, bytes, what);
@@ -161,6 +187,8 @@ struct ProcessGroup::Sockets {  // closes what it still has
 
 ProcessGroup::ProcessGroup(int ranks, const RankOptions& options, const Body& body) {
   if (ranks < 1) throw Error(ErrorKind::user, fmt::format("{} ranks cannot be started", ranks), "one at least");
+  check_environment();
+  require_one_thread();
   void* memory = mmap(nullptr, static_cast<size_t>(Board::bytes(ranks)), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -242,7 +270,22 @@ void ProcessGroup::note_death(int rank, int status) {
   const std::string how =
       WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
                           : fmt::format("left with exit status {} before its work was done", WEXITSTATUS(status));
-  board_raise(*board_, ranks(), {ErrorKind::peer, rank, fmt::format("rank {} {}", rank, how)});
+  board_raise(*board_, ranks(),
+              {ErrorKind::peer, rank, fmt::format("rank {} {}", rank, how),
+               death_remedy(WIFSIGNALED(status) ? WTERMSIG(status) : 0)});
+}
+
+std::string ProcessGroup::seen_doing(int rank) const {
+  const pid_t pid = children_.at(static_cast<size_t>(rank)).pid;
+  if (pid <= 0) return "is gone";
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string stat((std::istreambuf_iterator<char>(file)), {});
+  const size_t name_end = stat.rfind(')');
+  const char state = name_end != std::string::npos && name_end + 2 < stat.size() ? stat[name_end + 2] : '?';
+  if (state == 'T' || state == 't')
+    return fmt::format("is stopped (process {}: SIGSTOP, or a debugger); kill -CONT {} lets it go on", pid, pid);
+  const char* how = state == 'R' ? "running" : state == 'D' ? "in the disk's or driver's hands" : "sleeping";
+  return fmt::format("is alive and {} (process {}), in code of its own", how, pid);
 }
 
 bool ProcessGroup::reap() {
@@ -261,8 +304,13 @@ bool ProcessGroup::reap() {
   if (!all_gone && board_->abort.load(std::memory_order_acquire)) {
     if (failed_at_ns_ == 0)
       failed_at_ns_ = now_ns();
-    else if (now_ns() - failed_at_ns_ > grace_ns)
+    else if (now_ns() - failed_at_ns_ > grace_ns) {
+      for (int rank = 0; rank < ranks() && !killed_; ++rank)  // who heard of the failure has said what it was doing
+        if (children_[static_cast<size_t>(rank)].pid > 0)
+          board_note(*board_, rank, seen_doing(rank).substr(3) + "; it did not answer and was killed");
+      killed_ = true;
       kill_all();
+    }
   }
   return all_gone;
 }
@@ -280,7 +328,7 @@ void ProcessGroup::wait_all() {
 void run_processes(int ranks, const std::function<void(Transport&)>& body, const RankOptions& options) {
   ProcessGroup group(ranks, options, [&](Transport& transport, int) { body(transport); });
   group.wait_all();
-  throw_job_failure(group.board());
+  throw_job_failure(group.board(), ranks);
 }
 
 }  // namespace weft::transport

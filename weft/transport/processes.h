@@ -24,6 +24,8 @@ class ProcessGroup {
   // Looks after the children: notes deaths, kills all when a failure is older than the grace. True: all are gone.
   bool reap();
   void wait_all();
+  // What can be seen of a rank from outside: "is stopped ...", "runs its own code ...".
+  std::string seen_doing(int rank) const;
 
  private:
   struct Child {
@@ -38,6 +40,7 @@ class ProcessGroup {
   void kill_all();
 
   int64_t failed_at_ns_ = 0;
+  bool killed_ = false;
   std::vector<Child> children_;
   Board* board_ = nullptr;
 };

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "weft/base/env.h"
 #include "weft/base/file.h"
 #include "weft/base/text.h"
 #include "weft/transport/board.h"
@@ -71,6 +72,7 @@ class ThreadGroup {
   ThreadGroup(int ranks, const RankOptions& options, const std::function<void(Transport&)>& body)
       : ranks_(ranks), shared_(ranks) {
     if (ranks < 1) throw Error(ErrorKind::user, fmt::format("{} ranks cannot be started", ranks), "one at least");
+    check_environment();
     const bool pin = options.pin && ranks <= allowed_core_count();
     for (int rank = 0; rank < ranks; ++rank) {
       transports_.push_back(std::make_unique<ThreadTransport>(shared_, rank, ranks, options));
@@ -113,10 +115,11 @@ class ThreadJob final : public Job {
     std::unique_lock lock(mutex_);
     auto& answers = queues_.at(static_cast<size_t>(rank)).answers;
     for (const int64_t begin = now_ns(); answers.empty();) {
-      throw_job_failure(group_.board());
+      throw_job_failure(group_.board(), group_.ranks());
       if (now_ns() - begin > timeout_ns)
         throw Error(ErrorKind::timeout,
-                    fmt::format("rank {} did not answer within {}", rank, human_ns(static_cast<double>(timeout_ns))));
+                    fmt::format("rank {} did not answer within {}", rank, human_ns(static_cast<double>(timeout_ns))),
+                    timeout_remedy());
       changed_.wait_for(lock, std::chrono::milliseconds(10));
     }
     std::string answer = std::move(answers.front());
@@ -126,7 +129,7 @@ class ThreadJob final : public Job {
   void finish() override {
     hang_up();
     group_.join();
-    throw_job_failure(group_.board());
+    throw_job_failure(group_.board(), group_.ranks());
   }
 
  private:
@@ -172,7 +175,7 @@ class ThreadJob final : public Job {
 void run_threads(int ranks, const std::function<void(Transport&)>& body, const RankOptions& options) {
   ThreadGroup group(ranks, options, body);
   group.join();
-  throw_job_failure(group.board());
+  throw_job_failure(group.board(), ranks);
 }
 
 std::unique_ptr<Job> start_threads(int ranks, const std::function<CommandLoop(Transport&)>& make,

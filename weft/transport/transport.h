@@ -33,7 +33,11 @@ struct Failure {
   ErrorKind kind = ErrorKind::internal;
   int rank = -1;
   std::string message;
+  std::string remedy = {};
 };
+
+// What an error says, for the others: its message with place and rule, and its remedy.
+Failure failure_of(const Error& error, int rank);
 
 class Transport {
  public:
@@ -55,6 +59,8 @@ class Transport {
   virtual const std::atomic<uint64_t>& abort_word() const = 0;
   virtual void raise(const Failure& failure) = 0;  // the first one wins; returns at once
   virtual Failure failure() const = 0;             // after the abort word is set
+  // What this rank was doing when the failure of another one found it; the job's error shows it for every rank.
+  virtual void note(std::string_view doing) = 0;
 
   // A rank that has spun long enough parks on its own word; who publishes something for it wakes it. A lost wake costs
   // at most the park's own bound (1 ms), so no fence is needed on the fast path.
@@ -73,7 +79,14 @@ class Transport {
 
 // Throws what `transport.failure()` says, as seen by a rank that was `doing` something: agreement, timeout and peer
 // stay what they are, any other kind becomes `peer` ("rank 2 failed: ...").
-[[noreturn]] void throw_failure(const Transport& transport, std::string_view doing);
+[[noreturn]] void throw_failure(Transport& transport, std::string_view doing);
+std::string timeout_remedy();  // names WEFT_TIMEOUT_S with its value
+
+// Grows in a child that this process forks (fork() only), so that who keeps the value of his birth sees in one load that
+// he is a copy in another process.
+uint32_t forks_above();
+// Error(user): memory and peers of `what` belong to the process that made it, this is a fork of it.
+[[noreturn]] void throw_forked(std::string_view what);
 
 // Touches the pages now, so that no launch pays for them.
 void prefault(void* data, int64_t bytes);
@@ -83,8 +96,9 @@ struct RankOptions {
   bool pin = true;         // rank r to the r-th allowed core (when ranks <= cores)
   int64_t timeout_ns = 0;  // 0: WEFT_TIMEOUT_S
 };
-// `body` runs once per rank. Processes are forked (the caller must be single-threaded); they end with their parent
-// (SIGKILL of the parent included), and the death of one ends all within 2 s.
+// `body` runs once per rank. Processes are forked, so the caller must have no other thread: Error(user) if it has (a
+// forked copy of a lock that such a thread holds is never released). Pools of OpenMP are asked to end first. Ranks end
+// with their parent (SIGKILL of the parent included), and the death of one ends all within 2 s.
 void run_processes(int ranks, const std::function<void(Transport&)>& body, const RankOptions& options = {});
 void run_threads(int ranks, const std::function<void(Transport&)>& body, const RankOptions& options = {});
 

@@ -28,14 +28,17 @@ void slow_round(Transport& transport, int64_t waited_ns, int64_t at_most_ns) {
   transport.park(std::clamp<int64_t>(std::min(at_most_ns, waited_ns), 50'000, 1'000'000));
 }
 
-void throw_failure(const Transport& transport, std::string_view doing) {
+void throw_failure(Transport& transport, std::string_view doing) {
+  transport.note(doing);
   const Failure failure = transport.failure();
   const std::string here = doing.empty() ? "" : fmt::format("\n    (rank {} was {})", transport.rank(), doing);
   switch (failure.kind) {
     case ErrorKind::agreement:
     case ErrorKind::timeout:
-    case ErrorKind::peer: throw Error(failure.kind, failure.message + here);
-    default: throw Error(ErrorKind::peer, fmt::format("rank {} failed: {}{}", failure.rank, failure.message, here));
+    case ErrorKind::peer: throw Error(failure.kind, failure.message + here, failure.remedy);
+    default:
+      throw Error(ErrorKind::peer, fmt::format("rank {} failed: {}{}", failure.rank, failure.message, here),
+                  failure.remedy);
   }
 }
 

@@ -16,7 +16,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/file.h"
-#include "weft/codegen/once.h"
+#include "weft/base/once.h"
 #include "weft/codegen/prune.h"
 
 using namespace weft;

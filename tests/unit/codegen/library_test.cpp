@@ -14,9 +14,9 @@
 #include "tests/unit/codegen/steps.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
+#include "weft/base/once.h"
 #include "weft/codegen/compiler.h"
 #include "weft/codegen/emit.h"
-#include "weft/codegen/once.h"
 
 using namespace weft;
 using namespace weft::kernel;
@@ -77,7 +77,7 @@ TEST_F(Library, TextIsTheSameForEqualShapes) {
 
 TEST_F(Library, WithoutACompilerTheEvaluatorRuns) {
   setenv("WEFT_NO_COMPILER", "1", 1);
-  codegen::evaluating_said().forget();
+  evaluating_said().forget();
   testing::internal::CaptureStderr();
   for (int rank = 0; rank < 3; rank++) {
     const pid_t child = fork();  // ranks are forked before they ask for kernels
@@ -113,7 +113,7 @@ TEST_F(Library, AWrongCompilerIsTheUsersError) {
 // What the machine refuses is evaluated, with a warning that says why; what the text deserves stays an error.
 TEST_F(Library, WhereTheMachineRefusesKernelsAreEvaluated) {
   const auto check = [&](const StepShape& shape, const char* reason) {
-    codegen::evaluating_said().forget();
+    evaluating_said().forget();
     testing::internal::CaptureStderr();
     const auto library = codegen::generated_library(), second = codegen::generated_library();
     const StepCode code = library->find({shape})[0], again = second->find({shape})[0];

@@ -265,7 +265,112 @@ INSTANTIATE_TEST_SUITE_P(Both, Transports,
                                          Kind{"processes", run_processes, start_processes}),
                          [](const auto& info) { return info.param.name; });
 
+TEST_P(Transports, AWrongEnvironmentIsRefusedBeforeRanksStart) {
+  for (const char* value : {"0", "-1", "nan"}) {
+    setenv("WEFT_TIMEOUT_S", value, 1);
+    const Error e = error_of([&] { GetParam().run(2, [](Transport&) {}, {}); });
+    unsetenv("WEFT_TIMEOUT_S");
+    EXPECT_EQ(e.kind(), ErrorKind::user);
+    EXPECT_NE(e.message().find(std::string("WEFT_TIMEOUT_S=") + value), std::string::npos) << e.what();
+    EXPECT_EQ(e.message().find("rank"), std::string::npos) << "not one rank's affair: " << e.what();
+  }
+}
+
+TEST_P(Transports, ATimeoutTellsWhatEveryRankDidAndTheRemedy) {
+  const Error e = error_of([&] {
+    GetParam().run(4,
+                   [](Transport& t) {
+                     if (t.rank() != 1) return t.barrier("meet");
+                     while (!t.abort_word()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                   },
+                   {.timeout_ns = second / 4});
+  });
+  EXPECT_EQ(e.kind(), ErrorKind::timeout);
+  EXPECT_NE(e.remedy().find("WEFT_TIMEOUT_S (now 600)"), std::string::npos) << e.what();
+  int waiting = 0;
+  for (const char* rank :
+       {"(rank 0 was waiting for rank 1", "(rank 2 was waiting for rank 1", "(rank 3 was waiting for rank 1"})
+    waiting += std::string(e.what()).find(rank) != std::string::npos;
+  EXPECT_GE(waiting, 2) << e.what();  // the one that reported says it in the first line
+}
+
 // ---- what only processes can do
+
+TEST(Processes, AForkOfARankIsNotTheRank) {
+  run_processes(2, [](Transport& t) {
+    for (int i = 0; i < 2; ++i) {
+      const pid_t copy = fork();
+      if (copy == 0) {
+        if (i == 0) throw Error(ErrorKind::user, "from a copy, on purpose");  // comes back to where ranks are run
+        const Error e = error_of([&] { t.barrier("meet"); });
+        _exit(e.kind() == ErrorKind::user && std::string(e.what()).find("fork") != std::string::npos ? 0 : 1);
+      }
+      int status = 0;
+      waitpid(copy, &status, 0);
+      need(WIFEXITED(status) && WEXITSTATUS(status) == (i == 0 ? 1 : 0), "what the copy said");
+    }
+    t.barrier("meet");
+  });
+}
+
+TEST(Processes, AParentWithThreadsIsRefused) {
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  const Error e = error_of([] { run_processes(2, [](Transport&) {}); });
+  stop = true;
+  other.join();
+#if !defined(__SANITIZE_THREAD__)
+  EXPECT_EQ(e.kind(), ErrorKind::user);
+  EXPECT_NE(e.message().find("2 threads"), std::string::npos) << e.what();
+  EXPECT_NE(e.remedy().find("run_threads"), std::string::npos);
+#endif
+  run_processes(2, [](Transport& t) { t.barrier("meet"); });
+}
+
+TEST(Processes, AStoppedRankIsNamedAsStopped) {
+  const Error e = error_of([] {
+    run_processes(3,
+                  [](Transport& t) {
+                    if (t.rank() == 1) raise(SIGSTOP);
+                    t.barrier("meet");
+                  },
+                  {.timeout_ns = second / 4});
+  });
+  EXPECT_EQ(e.kind(), ErrorKind::timeout);
+  EXPECT_NE(std::string(e.what()).find("(rank 1 was stopped (process "), std::string::npos) << e.what();
+}
+
+TEST(Processes, ARankThatDoesNotAnswerIsDescribed) {
+  auto job = start_processes(1, [](Transport&) {
+    return [](Transport&, std::string_view) -> std::string {
+      raise(SIGSTOP);
+      return "";
+    };
+  });
+  job->send(0, "go");
+  const Error e = error_of([&] { job->receive(0, second / 5); });
+  EXPECT_EQ(e.kind(), ErrorKind::timeout);
+  EXPECT_NE(e.message().find("rank 0 did not answer within 200 ms: it is stopped"), std::string::npos) << e.what();
+  EXPECT_NE(e.remedy().find("WEFT_TIMEOUT_S"), std::string::npos);
+}
+
+TEST(Processes, TheRemedyOfADeathGoesWithItsSignal) {
+  const std::pair<int, const char*> ways[] = {{SIGKILL, "oom"}, {SIGSEGV, "core"}, {SIGTERM, "asked it to end"}};
+  for (const auto& [signal, remedy] : ways) {
+    const int number = signal;
+    const Error e = error_of([&] {
+      run_processes(2, [&](Transport& t) {
+        if (t.rank() == 1) ::signal(number, SIG_DFL), raise(number);
+        t.barrier("meet");
+      });
+    });
+    EXPECT_EQ(e.kind(), ErrorKind::peer);
+    EXPECT_NE(e.remedy().find(remedy), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("(rank 0 was waiting for rank 1 at \"meet\")"), std::string::npos) << e.what();
+  }
+}
 
 TEST(Processes, AKilledRankEndsAllAndIsNamedWithItsSignal) {
   const int64_t begin = now_ns();

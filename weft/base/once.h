@@ -1,10 +1,10 @@
-// Things to say once for a job, not once for each of its ranks.
+// Things to do or say once for a job, not once for each of its ranks.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-namespace weft::codegen {
+namespace weft {
 
 // True for the first caller among this process and all processes forked from it after the program began. Ranks that
 // were started one by one, by another launcher, each have their own first time.
@@ -19,7 +19,9 @@ class OncePerJob {
   std::atomic<uint32_t>* said_ = &alone_;
 };
 
-OncePerJob& evaluating_said();  // kernels are evaluated, not compiled
-OncePerJob& compiling_said();   // compilation takes long
+OncePerJob& evaluating_said();    // kernels are evaluated, not compiled
+OncePerJob& compiling_said();     // compilation takes long
+OncePerJob& timeline_begun();     // the file of WEFT_TIMELINE was emptied
+OncePerJob& timeline_cut_said();  // it would have become too large
 
-}  // namespace weft::codegen
+}  // namespace weft
