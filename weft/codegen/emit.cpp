@@ -6,8 +6,8 @@
 // GCC 12 on AVX-512 the loop equals intrinsics for fused Adam. What it cannot express goes through blocks of 128
 // elements, which never leave the first-level cache: streamed targets are pushed out of a block by whole lines with
 // non-temporal stores, f16 passes through the processor's conversions (which GCC 12 does not vectorise), and folds take
-// their block to 32 lanes in a fixed order, so that no result depends on the vector width. A step without any of these
-// is one plain loop.
+// their block to 32 lanes in a fixed order, so that no result depends on the vector width. Random numbers are drawn for
+// a block, four from each counter. A step without any of these is one plain loop.
 //
 // The element's text stands in a function of its own, apart from loads, stores and the loop: those belong to the step,
 // and other back ends have their own.
@@ -95,21 +95,44 @@ std::string values(const expr::Body& body, const std::vector<std::string>& outpu
   return text + "};\n\n";
 }
 
+std::string hoisted_names(const StepSource& result) {
+  std::string text;
+  for (const HoistedField& field : result.hoisted)
+    text +=
+        fmt::format("  [[maybe_unused]] const {} {} = hoisted.{};\n", value_type(field.dtype), field.name, field.name);
+  return text;
+}
+
+// Functions that draw the random numbers of a block.
+std::string fills(const std::vector<Draw>& draws, const StepSource& result) {
+  std::string text;
+  for (const Draw& draw : draws)
+    text += fmt::format(
+        "// Four numbers from each block of the generator.\nWEFT_FN void fill_{}([[maybe_unused]] const Hoisted& "
+        "hoisted, "
+        "int64_t pos, float* to, int64_t count) {{\n{}  uniform_block(to, {}, {}, static_cast<uint64_t>(pos), "
+        "count);\n}}\n\n",
+        draw.name, hoisted_names(result), draw.seed, draw.stream);
+  return text;
+}
+
 // The function of one element, and the types of what goes in and comes out.
-std::string element(const expr::Body& body, StepSource& result) {
-  const expr::BodySource source = expr::source(body);
+std::string element(const expr::Body& body, StepSource& result, std::vector<Draw>& draws) {
+  expr::BodySource source = expr::source(body);
+  draws = take_draws(source.lines);
   std::vector<std::string> outputs;
   for (const std::string& output : body.outputs)
     if (std::find(outputs.begin(), outputs.end(), output) == outputs.end()) outputs.push_back(output);
   std::string text = "namespace {\n\n" + hoisted(source, result) + values(body, outputs), parameters;
+  text += fills(draws, result);
+  for (const Draw& draw : draws) parameters += fmt::format(", float {}", draw.name);
   for (const expr::Value& input : body.inputs)
     parameters += fmt::format(", {} {}", value_type(input.dtype), input.name);
   text += fmt::format(
       "// One element.\nWEFT_FN Values element([[maybe_unused]] const Hoisted& hoisted, [[maybe_unused]] int64_t "
       "pos{}) {{\n",
       parameters);
-  for (const HoistedField& field : result.hoisted)
-    text += fmt::format("  const {} {} = hoisted.{};\n", value_type(field.dtype), field.name, field.name);
+  text += hoisted_names(result);
   for (const std::string& line : source.lines) text += "  " + line + "\n";
   return text + fmt::format("  return {{{}}};\n}}\n\n}}  // namespace\n\n", join(outputs, ", "));
 }
@@ -122,11 +145,12 @@ StepSource emit(const kernel::TypedStep& step) {
   result.function = fmt::format("weft_{}_{}", title(step), hash_hex(step.shape.key()).substr(0, 8));
   result.text = head(step);
   expr::Body body;
+  std::vector<Draw> draws;
   if (!step.is_copy()) {
     body = with_c_names(step.typed.body);
-    result.text += element(body, result);
+    result.text += element(body, result, draws);
   }
-  RunEmitter run(step, body);
+  RunEmitter run(step, body, std::move(draws));
   result.text += run.emit(result.function, !result.hoisted.empty());
   result.preamble = preamble_text(run.parts());
   return result;

@@ -40,6 +40,14 @@ class Names {
   std::set<std::string> taken_;
 };
 
+// Random numbers that an element's lines ask for: lines call `wm::uniform(seed, stream, pos)`, which costs a whole
+// Philox block (four numbers) for one. Each distinct (seed, stream) is taken out of the lines and becomes an input.
+struct Draw {
+  std::string name;          // what stands in the lines instead: draw_1
+  std::string seed, stream;  // their texts, of hoisted names and numbers
+};
+std::vector<Draw> take_draws(std::vector<std::string>& lines);
+
 // Not for tiles.
 StepSource emit(const kernel::TypedStep& step);
 
@@ -54,7 +62,7 @@ std::string nearly_f32_text(Dtype from, const std::string& x);  // the f32 that 
 std::string without_parentheses(const std::string& x);          // "(a + b)" -> "a + b", "(a) + (b)" stays
 std::string combine_text(kernel::Reduction reduction, Dtype dtype, const std::string& a, const std::string& b);
 struct PreludeParts {
-  bool pairs = false, streams = false, halves = false, folds = false;
+  bool pairs = false, streams = false, halves = false, folds = false, draws = false;
 };
 std::string preamble_text(const PreludeParts& parts);  // expr's functions and codegen/prelude_impl.h
 

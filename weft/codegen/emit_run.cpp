@@ -27,8 +27,8 @@ std::string identity_text(kernel::Reduction reduction, Dtype dtype) {
 
 }  // namespace
 
-RunEmitter::RunEmitter(const kernel::TypedStep& step, const expr::Body& body)
-    : step_(step), shape_(step.shape), body_(body) {
+RunEmitter::RunEmitter(const kernel::TypedStep& step, const expr::Body& body, std::vector<Draw> draws)
+    : step_(step), shape_(step.shape), body_(body), draws_(std::move(draws)) {
   name_sources();
   name_targets();
 }
@@ -42,7 +42,7 @@ bool RunEmitter::any(Store store) const {
 bool RunEmitter::blocked() const {
   const bool wide = std::any_of(sources_.begin(), sources_.end(), [](const Source& s) { return !s.wide.empty(); });
   const bool block = std::any_of(targets_.begin(), targets_.end(), [](const Target& t) { return !t.block.empty(); });
-  return wide || block || halves();
+  return wide || block || halves() || !draws_.empty();
 }
 
 bool RunEmitter::reduces() const {
@@ -61,6 +61,7 @@ PreludeParts RunEmitter::parts() const {
   parts.pairs = step_.values[0] == Dtype::f64x2;
   parts.streams = any(Store::stream);
   parts.folds = any(Store::accumulate);
+  parts.draws = !draws_.empty();
   parts.halves = halves();
   for (const Source& s : sources_) parts.halves |= !s.wide.empty();
   for (const Target& t : targets_) parts.halves |= t.shape.dtype == Dtype::f16 && !t.block.empty();
@@ -184,6 +185,7 @@ void RunEmitter::declare_blocks() {
   };
   for (const Source& s : sources_)
     if (!s.wide.empty()) block("float", s.wide);
+  for (const Draw& draw : draws_) block("float", "block_" + draw.name);
   if (halves()) {
     block("float", "block_sum");
     block("uint16_t", "reduced_bits");
@@ -220,6 +222,8 @@ void RunEmitter::block_loop() {
 }
 
 void RunEmitter::one_block() {
+  for (const Draw& draw : draws_)
+    line(fmt::format("    fill_{}(hoisted, args->position + begin, block_{}, size);", draw.name, draw.name));
   for (const Source& s : sources_)
     if (!s.wide.empty()) line(fmt::format("    widen_f16({}, {} + begin, size);", s.wide, s.name));
   if (halves()) {
@@ -307,6 +311,7 @@ std::string RunEmitter::stored(const Target& t, const std::vector<std::string>& 
 // Values of element i, and where they go.
 void RunEmitter::one_element(const std::string& indent) {
   std::vector<std::string> values;
+  for (const Draw& draw : draws_) values.push_back(fmt::format("block_{}[i - begin]", draw.name));
   if (reduces()) values.push_back(halves() ? "block_reduced[i - begin]" : "reduced");
   for (size_t i = reduces() ? shape_.reduced.size() : 0; i < sources_.size(); i++)
     values.push_back(without_parentheses(loaded(sources_[i])));

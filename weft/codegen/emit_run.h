@@ -10,8 +10,8 @@ namespace weft::codegen {
 
 class RunEmitter {
  public:
-  // `body`: of the kernel, with C names; empty for a copy.
-  RunEmitter(const kernel::TypedStep& step, const expr::Body& body);
+  // `body`: of the kernel, with C names; empty for a copy. `draws`: the random numbers that element() takes first.
+  RunEmitter(const kernel::TypedStep& step, const expr::Body& body, std::vector<Draw> draws);
   std::string emit(const std::string& function, bool has_hoisted);
   PreludeParts parts() const;  // what the text uses
 
@@ -67,6 +67,7 @@ class RunEmitter {
   Names names_;
   std::vector<Source> sources_;
   std::vector<Target> targets_;
+  std::vector<Draw> draws_;
   std::string text_;
 };
 

@@ -28,10 +28,12 @@ constexpr std::string_view words_of_ours =
     "WEFT_EACH_ALONE WEFT_PAIR wm std main unix linux Args Hoisted Values Line Lanes f64x2 stream stream_line "
     "stream_end before_line "
     "on_line element hoisted pos args count size begin end i out sum reduced reduced_bits block_sum block_reduced Wide "
-    "WideValue Narrow NarrowValue widen_f16 narrow_f16 widen_16 narrow_16 fold_begin fold_add fold_end";
+    "WideValue Narrow NarrowValue widen_f16 narrow_f16 widen_16 narrow_16 fold_begin fold_add fold_end drawn_quads "
+    "uniform_block to";
 
-bool is_hoisted_name(const std::string& name) {
-  return name.size() > 1 && name[0] == 'h' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+bool is_numbered(const std::string& name, std::string_view stem) {
+  return name.starts_with(stem) && name.size() > stem.size() &&
+         name.find_first_not_of("0123456789", stem.size()) == std::string::npos;
 }
 
 }  // namespace
@@ -43,8 +45,8 @@ Names::Names() {
 
 std::string Names::take(const std::string& wish) {
   std::string name = expr::c_name(wish);
-  const bool reserved = is_hoisted_name(name) || name.starts_with("_") || name.starts_with("WEFT") ||
-                        name.find("__") != std::string::npos;
+  const bool reserved = is_numbered(name, "h") || is_numbered(name, "draw_") || name.starts_with("_") ||
+                        name.starts_with("WEFT") || name.find("__") != std::string::npos;
   if (reserved) name = "x_" + name;
   while (name.find("__") != std::string::npos) name.replace(name.find("__"), 2, "_");
   const std::string base = name;

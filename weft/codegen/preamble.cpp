@@ -25,6 +25,8 @@ std::string preamble_text(const PreludeParts& parts) {
       keep = parts.halves;
     else if (line == "//@ fold")
       keep = parts.folds;
+    else if (line == "//@ draw")
+      keep = parts.draws;
     else if (keep)
       text += std::string(line) + "\n";
   }

@@ -150,3 +150,28 @@ WEFT_FN T fold_end(Lanes<T, C>& l, T cell) {
     for (int j = 0; j < half; j++) l.lane[j] = C::of(l.lane[j], l.lane[j + half]);
   return C::of(cell, l.lane[0]);
 }
+
+//@ draw
+// ---- random numbers for up to 128 elements that follow each other: wm::uniform's bits, each counter used four times
+constexpr int64_t drawn_quads = 48;  // 128 elements touch 33 blocks of four; whole vectors of 16 are computed
+
+WEFT_FN void uniform_block(float* to, uint64_t seed, uint32_t k, uint64_t first, int64_t count) {
+  alignas(64) uint32_t words[4][drawn_quads];
+  alignas(64) float drawn[4 * drawn_quads];
+  const uint64_t quad = first >> 2;
+  const int64_t skip = static_cast<int64_t>(first & 3), needed = (skip + count + 3) >> 2;
+  for (int64_t begin = 0; begin < needed; begin += 16) {
+    WEFT_EACH_ALONE
+    for (int64_t j = begin; j < begin + 16; j++) {
+      const uint64_t at = quad + static_cast<uint64_t>(j);
+      wm::Counter x = {static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), k, 0};
+      for (uint32_t round = 0; round < 10; round += 2) x = wm::two_rounds(x, seed, round);
+      words[0][j] = x.a, words[1][j] = x.b, words[2][j] = x.c, words[3][j] = x.d;
+    }
+    WEFT_EACH_ALONE
+    for (int64_t j = begin; j < begin + 16; j++)
+      for (int64_t w = 0; w < 4; w++)
+        drawn[4 * j + w] = static_cast<float>(static_cast<int32_t>(words[w][j] >> 8)) * 0x1p-24f;
+  }
+  for (int64_t i = 0; i < count; i++) to[i] = drawn[skip + i];
+}

@@ -10,6 +10,7 @@
 #include "tests/unit/codegen/steps.h"
 #include "weft/codegen/compiler.h"
 #include "weft/codegen/library.h"
+#include "weft/expr/philox.h"
 
 using namespace weft;
 using namespace weft::kernel;
@@ -195,6 +196,42 @@ TEST_F(Agree, PositionsAndRandomNumbers) {
   expect_equal({with_kernel(text, many(2, f16), f16, {aligned(f16), aligned(f16)}, {{f16, 0}, {f16, 0, Store::stream}}),
                 with_kernel(text, many(2, f32), f32, {single(f32), aligned(f32)}, {{f32, 0}})},
                all_small());
+}
+
+// Every place in a counter's four numbers, blocks that end anywhere, and positions beyond 2^34, where the counter's second
+// word begins to count: against Philox written from the paper.
+TEST_F(Agree, RandomNumbersAreTheCountersWords) {
+  const StepShape shape = with_kernel(
+      "kernel noise(seed, draw_1): x -> a, b, c\n  fill = rand(seed, 1)\n  a = x + fill\n  b = x + rand(seed, 2) * "
+      "draw_1\n"
+      "  c = x + rand(seed + 1, 1) - fill * 0",
+      {}, f32, many(1, f32), {{f32, 0}, {f32, 1, Store::stream}, {f64, 2}});
+  const auto generated = codegen::generated_library();
+  const StepCode code = generated->find({shape})[0];
+  const uint64_t seed = 0x1234567890abull;
+  const expr::ScalarValue scalars[] = {{true, static_cast<int64_t>(seed), 0}, {false, 0, 1.0}};
+  alignas(64) char hoisted[256];
+  ASSERT_LE(code.hoisted_bytes, static_cast<int64_t>(sizeof hoisted));
+  code.prepare(scalars, 2, hoisted, code.self);
+  for (const int64_t position : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, int64_t{127},
+                                 int64_t{1} << 20, (int64_t{1} << 34) - 70, (int64_t{1} << 34) + 5})
+    for (const int64_t count : {0, 1, 2, 3, 5, 15, 16, 17, 63, 125, 126, 127, 128, 129, 130, 131, 257, 515}) {
+      std::vector<float> x(static_cast<size_t>(count) + 16, 0.0f), a(x.size(), 7), b(x.size(), 7);
+      std::vector<double> c(x.size(), 7);
+      const void* sources[] = {x.data()};
+      void* targets[] = {a.data(), b.data(), c.data()};
+      const StepArgs args{sources, targets, count, position, hoisted};
+      code.run(&args, code.self);
+      for (int64_t i = 0; i < count; i++) {
+        const auto at = static_cast<uint64_t>(position + i);
+        const auto j = static_cast<size_t>(i);
+        ASSERT_EQ(a[j], expr::uniform(seed, 1, at)) << position << " + " << i << " of " << count;
+        ASSERT_EQ(b[j], expr::uniform(seed, 2, at)) << position << " + " << i << " of " << count;
+        ASSERT_EQ(c[j], expr::uniform(seed + 1, 1, at)) << position << " + " << i << " of " << count;
+      }
+      for (size_t j = static_cast<size_t>(count); j < x.size(); j++)
+        ASSERT_TRUE(a[j] == 7 && b[j] == 7 && c[j] == 7) << "written behind the end";
+    }
 }
 
 TEST_F(Agree, Folds) {
