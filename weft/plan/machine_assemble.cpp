@@ -26,7 +26,10 @@ void normalise(FlatStep& flat) {
   if (sources == 0 || targets == 0) drop_operands(flat);
 }
 
-AssembledLane walk_lane(const Instance& instance, int rank, int lane, int channel) {
+// Laid out, steps take some hundreds of bytes each; numbers of ranks for which there are more are for the simulator.
+constexpr int64_t most_steps = 1 << 21;
+
+AssembledLane walk_lane(const Instance& instance, int rank, int lane, int channel, int64_t& steps) {
   AssembledLane out{rank, lane, channel, {}};
   Walk walk(instance, rank, lane, channel);
   while (walk.next_block()) {
@@ -34,6 +37,12 @@ AssembledLane walk_lane(const Instance& instance, int rank, int lane, int channe
     block.head = walk.block();
     FlatStep flat;
     while (walk.next(flat)) {
+      if (++steps > most_steps)
+        throw Error(ErrorKind::plan,
+                    fmt::format("plan {} has more than {} steps on {} ranks (reached in lane {} of rank {})",
+                                instance.plan().name, most_steps, instance.ranks(),
+                                instance.plan().lanes[static_cast<size_t>(lane)].name, rank),
+                    "shorten its `for`s, or use fewer ranks", "V14");
       AssembledStep step;
       step.flat = flat;
       normalise(step.flat);
@@ -105,10 +114,11 @@ Assembly assemble(const Instance& instance) {
   Assembly assembly;
   assembly.instance = &instance;
   const int lanes = static_cast<int>(instance.plan().lanes.size());
+  int64_t steps = 0;
   for (int rank = 0; rank < instance.ranks(); ++rank)
     for (int lane = 0; lane < lanes; ++lane)
       for (int channel = 0; channel < instance.channels(); ++channel) {
-        AssembledLane assembled = walk_lane(instance, rank, lane, channel);
+        AssembledLane assembled = walk_lane(instance, rank, lane, channel, steps);
         assembly.at.push_back(assembled.blocks.empty() ? -1 : static_cast<int>(assembly.lanes.size()));
         if (!assembled.blocks.empty()) assembly.lanes.push_back(std::move(assembled));
       }

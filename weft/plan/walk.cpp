@@ -4,8 +4,18 @@
 namespace weft::plan {
 namespace {
 
+constexpr int64_t most_named = 1 << 20;  // peers or parts in one operand
+
+int64_t bounded(int64_t count, const char* what) {
+  if (count <= most_named) return count;
+  throw Error(ErrorKind::plan, fmt::format("an operand names {} {}", count, what),
+              fmt::format("{} at most; whole spaces are named by loops", most_named), "V14");
+}
+
 // How many numbers the range a..b holds, as a count of peers.
-int32_t range_count(int64_t first, int64_t last) { return last > first ? static_cast<int32_t>(last - first) : 0; }
+int32_t range_count(int64_t first, int64_t last) {
+  return last > first ? static_cast<int32_t>(bounded(last - first, "peers")) : 0;
+}
 
 // False: the operand is absent.
 bool fill_any(FlatOperand& operand, const CompiledOperand& text, const expr::IntCode* codes, const int64_t* values,
@@ -26,7 +36,7 @@ bool fill_any(FlatOperand& operand, const CompiledOperand& text, const expr::Int
   if (first == expr::none) return false;
   operand.part_first = wrap(first, text.part_modulus);
   if (text.one_part) return true;
-  operand.part_count = std::max<int64_t>(0, text.part_count.value(codes, values));
+  operand.part_count = std::max<int64_t>(0, bounded(text.part_count.value(codes, values), "parts"));
   operand.part_run = std::max<int64_t>(1, text.part_run.value(codes, values));
   operand.part_by = text.part_by.value(codes, values);
   return true;
@@ -81,7 +91,10 @@ bool Walk::to_step() {
         values[op.slot + 1] = op.hi.value(codes, values);
         at_ = values[op.slot] < values[op.slot + 1] ? at_ + 1 : op.jump;
         break;
-      case Op::Kind::for_end: at_ = ++values[op.slot] < values[op.slot + 1] ? op.jump : at_ + 1; break;
+      case Op::Kind::for_end:
+        if (++turns_ > most_turns) too_many_turns();
+        at_ = ++values[op.slot] < values[op.slot + 1] ? op.jump : at_ + 1;
+        break;
       case Op::Kind::when: at_ = op.lo.value(codes, values) != 0 ? at_ + 1 : op.jump; break;
       case Op::Kind::loop_begin:
         if (loop_has_step()) return false;
@@ -91,6 +104,13 @@ bool Walk::to_step() {
       case Op::Kind::end: return false;
     }
   }
+}
+
+// A text may say `for j in 0..99999999999`; nobody could run that, and everybody who reads it would hang.
+void Walk::too_many_turns() const {
+  throw Error(ErrorKind::plan,
+              fmt::format("the `for`s of a block turn more than {} times on rank {} of {}", most_turns, rank_, ranks_),
+              "count with n and parameters, and let `loop` go over the elements of a space", "V14");
 }
 
 bool Walk::loop_has_step() {
@@ -118,6 +138,7 @@ bool Walk::next_block() {
     ++at_;
   }
   block_.ordinal = blocks_++;
+  turns_ = 0;
   begin_ = at_;
   begin_values_ = values_;  // same size: no allocation
   return true;
@@ -125,6 +146,7 @@ bool Walk::next_block() {
 
 void Walk::rewind_block() {
   at_ = begin_;
+  turns_ = 0;
   values_ = begin_values_;
 }
 

@@ -100,6 +100,8 @@ struct Block {
 
 class Walk {
  public:
+  // Turns of `for`s in one pass over a block; next() throws Error(plan, V14) beyond. A text can say 10^11 of them.
+  static constexpr int64_t most_turns = 1 << 24;
   Walk(const Instance& instance, int rank, int lane, int channel);
   // The walk stands before the first block. next_block() enters the next one (false: the lane is done). Blocks without
   // a step here are skipped. next() gives the steps of the block one by one (false: its end); rewind_block() goes back
@@ -113,6 +115,7 @@ class Walk {
   enum class State : uint8_t { before, once, loop };
   bool to_step();  // moves to the next step of the block; false at its end
   bool loop_has_step();
+  [[noreturn]] void too_many_turns() const;
   void fill(FlatStep& step, const CompiledStep& text) const;
   void fill_operands(FlatStep& step, const CompiledStep& text) const;
   void fill_awaits(FlatStep& step, const CompiledStep& text) const;
@@ -125,6 +128,7 @@ class Walk {
   const std::vector<expr::IntCode>* codes_;
   std::vector<int64_t> values_;        // r n c, lets, `for` variables and their bounds
   std::vector<int64_t> begin_values_;  // when the block began
+  int64_t turns_ = 0;                  // of `for`s, since the block began
 };
 
 // Smallest g so that rank r+g does what r does, shifted by g; n if there is none. Read off the text.
