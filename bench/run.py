@@ -130,13 +130,13 @@ def openmpi(elements, ranks, ucx):
     return Fifo(lambda _: [(words, {})], ranks, "Open MPI " + ("ucx" if ucx else "ob1"), env)
 
 
-def venv():
+def venv(packages=("impi-rt==2021.19.0", "impi-devel==2021.19.0", "numpy", "torch==2.13.0+cpu")):
     """A Python environment of the benchmarks' own, with Intel MPI and torch where their packages can be had."""
     folder = os.path.join(ROOT, "build", "bench-venv")
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(python):
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    for package in ("impi-rt==2021.19.0", "impi-devel==2021.19.0", "numpy", "torch==2.13.0+cpu"):
+    for package in packages:
         stamp = os.path.join(folder, "have-" + package.split("=")[0])
         if not os.path.exists(stamp):
             extra = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"] if package.startswith("torch") else []

@@ -16,6 +16,7 @@ constexpr const char* examples = R"(Examples:
   weft show examples/adam.weft --schedule fused --as cpp        the code that is compiled for it
   weft run examples/adam.weft --schedule tuned --size P=16Mi    run it, checked against the reference
   weft explain examples/adam.weft --model bert-base             why one schedule beats another
+  weft bench all_reduce -b 8 -e 128M -f 2 --vs openmpi         nccl-tests' table, with a peer beside it
   weft verify my.plan                                           rules V1 to V16
 )";
 
@@ -29,9 +30,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "weft 0.1.0 (program 1, schedule 1, plan 1)");
   std::map<CLI::App*, weft::tools::Verb> verbs;
-  for (const auto add :
-       {weft::tools::add_tune, weft::tools::add_run, weft::tools::add_show, weft::tools::add_explain,
-        weft::tools::add_verify, weft::tools::add_calibrate, weft::tools::add_env, weft::tools::add_ops}) {
+  for (const auto add : {weft::tools::add_tune, weft::tools::add_run, weft::tools::add_show, weft::tools::add_explain,
+                         weft::tools::add_verify, weft::tools::add_calibrate, weft::tools::add_env,
+                         weft::tools::add_ops, weft::tools::add_bench}) {
     weft::tools::Verb verb = add(app);
     verbs[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(verb);
   }
