@@ -227,13 +227,13 @@ void Statements::check_free(const std::string& name, const SourceLine& line) con
             "letters, digits and _; x.s is a slice of x, x.p its pending form, x.h1 was hoisted out of x");
 }
 
-// x.s and x.p mean something (docs/program.md, 2): a value that is neither would be erased as if it were.
+// E3: x.s and x.p mean something (docs/program.md, 2): a value that is neither would be erased as if it were.
 void Statements::check_derived(const Op& op, const Type& type) const {
   const bool cut = std::holds_alternative<Sliced>(type.layout) || std::holds_alternative<Root>(type.layout);
   const bool pending = std::holds_alternative<Partial>(type.layout) || std::holds_alternative<Local>(type.layout);
   const bool slice_name = op.name.ends_with(".s"), pending_name = op.name.ends_with(".p");
   if ((!slice_name || cut) && (!pending_name || pending)) return;
-  fail_op(op, op.name, "F2",
+  fail_op(op, op.name, "E3",
           fmt::format("{} is {}: names that end in {} belong to Weft's {}", op.name, print(type.layout),
                       slice_name ? ".s" : ".p", slice_name ? "slices" : "pending values"),
           "take a name without a dot");

@@ -58,22 +58,26 @@ class Commute : public Rewrite {
 
 std::optional<Refusal> check_commute(const Form& form, const ir::Name& y) {
   const ir::Op* op = ir::find_op(form.program, y);
-  if (op == nullptr) return Refusal{"C1", y, fmt::format("there is no statement {}", y), "", {y}};
+  if (op == nullptr) return no_statement(form, "C1", y, y);
   const ir::Op* x = op->def->op_class == ir::OpClass::map ? only_reduction(form.program, *op) : nullptr;
   if (x == nullptr || is_derived_name(y) || op->cut || block_of(form.program, y) != nullptr)
-    return Refusal{"C1", y, fmt::format("{} is no pointwise statement that reads one all_reduce(sum)", y), "", {y}};
+    return Refusal{"C1",
+                   y,
+                   fmt::format("{} is no pointwise statement that reads one all_reduce(sum)", y),
+                   fmt::format("leave {} behind its sum", y),
+                   {y}};
   for (const ir::Name& arg : op->args)
     if (!is_replicated(form.types.at(arg)))
       return Refusal{"C3",
                      y,
                      fmt::format("{} is {}", arg, ir::print(form.types.at(arg).layout)),
-                     "other operands must be replicated",
+                     fmt::format("other operands must be replicated: leave {} behind its sum", y),
                      {y, arg}};
   if (!linear_in(form, *op, x->name))
     return Refusal{"C2",
                    y,
                    fmt::format("{} is not linear in {}", y, x->name),
-                   "a constant or bias would be added once per rank",
+                   fmt::format("leave {} behind the sum: a constant or bias would be added once per rank", y),
                    {y, x->name}};
   return {};
 }

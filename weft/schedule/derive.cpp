@@ -7,6 +7,7 @@
 
 #include "weft/base/error.h"
 #include "weft/schedule/form.h"
+#include "weft/schedule/written.h"
 
 namespace weft::schedule {
 namespace {
@@ -23,7 +24,8 @@ class Derivation {
     for (const ir::Op& op : written) split(op);
     for (const ir::Op& op : written) divide_like_goal(op);
     store_like_goal();
-    for (const ir::Block& block : goal_.program.blocks) add(block);
+    for (const ir::Block& block : goal_.program.blocks)
+      if (!is_written_block(now_.program, block.name)) add(block);
     return std::move(directives_);
   }
 
@@ -46,7 +48,7 @@ class Derivation {
     if (is_op(op, "all_reduce")) return;
     const ir::Op* part = ir::find_op(goal_.program, op.name + ".s");
     if (part == nullptr) part = ir::find_op(goal_.program, op.name + ".p");
-    if (part == nullptr) return;
+    if (part == nullptr || ir::find_op(now_.program, part->name) != nullptr) return;  // not there, or as written
     Cut wanted = cut_of(goal_, *part);
     Divided divided;
     std::optional<Refusal> refusal = divide(now_, op.name, {}, &divided);

@@ -10,11 +10,24 @@ namespace weft::schedule {
 namespace {
 
 std::optional<Refusal> check_divisible(const Form& form, const ir::Op* op, const ir::Name& y) {
-  if (op == nullptr) return Refusal{"R1", y, fmt::format("there is no statement {}", y), "", {y}};
+  if (op == nullptr) return no_statement(form, "R1", y, y);
   if (!is_computation(*op) && !is_op(*op, "send"))
-    return Refusal{"R1", y, fmt::format("{} is {}, not a computation or a send", y, op->def->name), "", {y}};
-  if (is_derived_name(y)) return Refusal{"R1", y, fmt::format("{} is cut already", y), "", {y}};
-  if (op->cut) return Refusal{"R1", y, fmt::format("{} says `cut {}` itself", y, *op->cut), "", {y}};
+    return Refusal{"R1",
+                   y,
+                   fmt::format("{} is {}, not a computation or a send", y, op->def->name),
+                   is_op(*op, "all_reduce") ? fmt::format("split {}", y) : fmt::format("leave {} out", y),
+                   {y}};
+  if (is_derived_name(y))
+    return Refusal{"R1", y, fmt::format("{} is cut already", y), fmt::format("leave {} out", y), {y}};
+  if (op->cut)
+    return Refusal{"R1",
+                   y,
+                   fmt::format("{} says `cut {}` itself", y, *op->cut),
+                   "leave it out, or take the cut out of the program",
+                   {y}};
+  for (const char* suffix : {".s", ".p"})
+    if (ir::find_op(form.program, y + suffix) != nullptr)
+      return Refusal{"R1", y, fmt::format("there is an {}{} already", y, suffix), fmt::format("leave {} out", y), {y}};
   if (const ir::Block* block = block_of(form.program, y))
     return Refusal{"R1", y, fmt::format("{} is in the block {}", y, block->name), "reorder before fusing", {y}};
   const ir::Type& type = form.types.at(y);
@@ -23,7 +36,7 @@ std::optional<Refusal> check_divisible(const Form& form, const ir::Op* op, const
         "R2",
         y,
         fmt::format("{} is {}; only what every rank computes alike can be divided", y, ir::print(type.layout)),
-        "",
+        fmt::format("leave {} out: its work is spread over the ranks already", y),
         {y}};
   return {};
 }
@@ -48,7 +61,11 @@ std::optional<Refusal> infer_divided(const Form& form, const ir::Name& y, Divide
                    {y}};
   }
   if (!holds_cut(divided.type) && !std::holds_alternative<ir::Partial>(divided.type.layout))
-    return Refusal{"R5", y, fmt::format("{} has nothing to divide there", y), "", {y}};
+    return Refusal{"R5",
+                   y,
+                   fmt::format("{} has nothing to divide there: it stays {}", y, ir::print(divided.type.layout)),
+                   fmt::format("leave {} out, or cut a dimension that it has", y),
+                   {y}};
   return {};
 }
 
@@ -61,7 +78,11 @@ std::optional<Refusal> divide(const Form& form, const ir::Name& y, std::optional
   divided.op.name = y + ".s";
   if (dim) {
     if (!is_computation(*op))
-      return Refusal{"R1", y, fmt::format("{} is {}: only a computation can be cut", y, op->def->name), "", {y}};
+      return Refusal{"R1",
+                     y,
+                     fmt::format("{} is {}: only a computation can be cut", y, op->def->name),
+                     fmt::format("reorder {} past a gather instead", y),
+                     {y}};
     divided.op.cut = dim;
   } else {
     std::map<ir::Name, ir::Name> to = slices_of_operands(form, *op);

@@ -38,7 +38,8 @@ Dominance::Dominance(const Layouts& layouts) : layouts_(layouts) {
 }
 
 void Dominance::charge(const Form& form, const ir::Op& op, Cost& cost) const {
-  const Value& value = values_.at(origin(op.name));
+  auto known = values_.find(op.name);  // a program may have slices of its own
+  const Value& value = known != values_.end() ? known->second : values_.at(origin(op.name));
   const ir::Type& type = form.types.at(op.name);
   bool small = ir::is_small(type);
   if (is_computation(op)) {
@@ -118,6 +119,8 @@ bool Dominance::better_behind(size_t node, const ir::Op& gather) const {
 std::string_view Dominance::rule_of(size_t node, const ir::Op& op) const {
   const Form& form = layouts_.nodes()[node].form;
   const ir::Type& type = form.types.at(op.name);
+  if (is_gather(op) && is_gather(layouts_.statements()[layouts_.statement(op.name)]))
+    return "";  // as the user wrote it
   if (is_gather(op) && !check_merge(form, op.name)) return "Z1";
   if (is_op(op, "all_gather") && ir::is_small(type)) return "Z6";
   if (is_derived_name(op.name) || ir::is_small(type)) return "";

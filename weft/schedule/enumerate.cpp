@@ -9,13 +9,15 @@
 #include "weft/schedule/dominance.h"
 #include "weft/schedule/groups.h"
 #include "weft/schedule/layouts.h"
+#include "weft/schedule/written.h"
 
 namespace weft::schedule {
 namespace {
 
 constexpr size_t layout_cap = 8192;
 
-std::vector<Directive> joined(const std::vector<Directive>& steps, const std::vector<ir::Block>& blocks) {
+std::vector<Directive> joined(const ir::Program& naive, const std::vector<Directive>& steps,
+                              const std::vector<ir::Block>& blocks) {
   std::vector<Directive> directives;
   for (const Directive& step : steps) {
     bool joins =
@@ -26,6 +28,7 @@ std::vector<Directive> joined(const std::vector<Directive>& steps, const std::ve
       directives.push_back(step);
   }
   for (const ir::Block& block : blocks) {
+    if (is_written_block(naive, block.name)) continue;
     directives.push_back({"fuse", {block.name}});
     directives.back().words.insert(directives.back().words.end(), block.members.begin(), block.members.end());
   }
@@ -55,8 +58,14 @@ class Enumeration {
 
  private:
   std::vector<Form> groupings(const Form& form) const {
-    if (options_.fuse) return grouped(form);
-    return {form};
+    if (!options_.fuse) return {form};
+    std::vector<Form> forms = grouped(form);
+    if (form.program.blocks.empty()) return forms;
+    // A program with blocks of its own: first as it is written.
+    const std::string written = ir::print(form.program);
+    std::erase_if(forms, [&](const Form& f) { return ir::print(f.program) == written; });
+    forms.insert(forms.begin(), form);
+    return forms;
   }
 
   static int64_t overlaps(const Form& form) { return int64_t{1} << std::min(count_links(form), 40); }
@@ -76,11 +85,12 @@ class Enumeration {
 
   void emit(size_t node, const Form& form, bool dropped) {
     Candidate candidate;
-    candidate.plain = node == 0 && before_.empty();
+    candidate.plain = space_.candidates.empty() && before_.empty();
     candidate.dropped = dropped;
     std::vector<Directive> steps = before_;
     steps.insert(steps.end(), layouts_.nodes()[node].steps.begin(), layouts_.nodes()[node].steps.end());
-    candidate.schedule = {"", form.program.name, joined(steps, form.program.blocks), {}};
+    candidate.schedule = {
+        "", form.program.name, joined(layouts_.nodes()[0].form.program, steps, form.program.blocks), {}};
     candidate.program = form.program;
     space_.candidates.push_back(std::move(candidate));
   }
@@ -117,6 +127,7 @@ void append(Space& space, Space more) {
 
 Space enumerate(const ir::Program& naive, const EnumerateOptions& options) {
   Form form = form_of(naive);
+  check_written(form);
   canonicalize(form);
   Space space = Enumeration(form, options, {}).run();
   if (options.loose_numerics) {

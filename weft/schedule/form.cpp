@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
+#include "weft/ir/names.h"
 
 namespace weft::schedule {
 
@@ -116,6 +117,16 @@ Refusal malformed(std::string_view directive, std::string_view usage) {
           fmt::format("{} cannot be read from these words", directive),
           fmt::format("write: {}", usage),
           {}};
+}
+
+Refusal no_statement(const Form& form, std::string_view rule, const std::string& at, const ir::Name& name) {
+  constexpr size_t most = 12;
+  std::vector<std::string> known;
+  for (const ir::Op& op : form.program.ops) known.push_back(op.name);
+  std::string remedy = ir::did_you_mean(name, known);
+  if (known.size() > most) known.resize(most), known.push_back("...");
+  remedy += known.empty() ? "the program has no statements" : "statements are " + join(known, ", ");
+  return {std::string(rule), at, fmt::format("there is no statement {}", name), remedy, {name}};
 }
 
 std::optional<int> parse_dimension(std::string_view word) {

@@ -100,6 +100,8 @@ const Rewrite& narrow_rewrite();
 
 // Words that a directive cannot be made of: "F5: split takes ...".
 Refusal malformed(std::string_view directive, std::string_view usage);
+// `name` is no statement of the program: the nearest one, or what there is.
+Refusal no_statement(const Form& form, std::string_view rule, const std::string& at, const ir::Name& name);
 std::optional<int> parse_dimension(std::string_view word);  // 0, 1, 2 ...
 
 }  // namespace weft::schedule

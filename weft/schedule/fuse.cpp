@@ -16,6 +16,7 @@
 // Bits: kept (D5: every named value is rounded to its dtype, in memory or in a register alike).
 #include <algorithm>
 
+#include "weft/ir/names.h"
 #include "weft/schedule/fuse_rules.h"
 
 namespace weft::schedule {
@@ -25,6 +26,9 @@ bool name_taken(const ir::Program& program, const std::string& name) {
   if (ir::find_op(program, name) != nullptr || ir::find_tensor(program, name) != nullptr ||
       ir::is_scalar(program, name))
     return true;
+  if (!ir::meaning_of(name).empty()) return true;
+  for (const ir::HeaderDecl& decl : program.header)
+    if (const auto* group = std::get_if<ir::GroupDecl>(&decl); group != nullptr && group->name == name) return true;
   std::vector<std::string> sizes = ir::dims(program);
   if (std::find(sizes.begin(), sizes.end(), name) != sizes.end()) return true;
   return std::any_of(program.blocks.begin(), program.blocks.end(),
@@ -61,15 +65,20 @@ std::optional<Refusal> check_fuse(const Form& form, const std::string& name, con
   std::vector<size_t> indices;
   for (const ir::Name& member : members) {
     size_t at = position(form.program, member);
-    if (at == form.program.ops.size())
-      return Refusal{"K1", name, fmt::format("there is no statement {}", member), "", {member}};
+    if (at == form.program.ops.size()) return no_statement(form, "K1", name, member);
     if (const ir::Block* block = block_of(form.program, member))
-      return Refusal{"K1", name, fmt::format("{} is already in {}", member, block->name), "", {member}};
+      return Refusal{"K1",
+                     name,
+                     fmt::format("{} is already in {}", member, block->name),
+                     fmt::format("leave {} out, or fuse it here only", member),
+                     {member}};
     if (std::find(indices.begin(), indices.end(), at) != indices.end())
-      return Refusal{"K1", name, fmt::format("{} is named twice", member), "", {member}};
+      return Refusal{"K1", name, fmt::format("{} is named twice", member), "name each member once", {member}};
     indices.push_back(at);
   }
-  if (indices.size() < 2) return Refusal{"K1", name, "a group needs two members", "", members};
+  if (indices.size() < 2)
+    return Refusal{"K1", name, fmt::format("a group needs two members, {} has {}", name, indices.size()),
+                   "add a statement, or leave the group out", members};
   std::sort(indices.begin(), indices.end());
   FuseRules rules(form);
   FuseRules::Breach breach = rules.check(indices);

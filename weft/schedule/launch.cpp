@@ -9,6 +9,7 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/ir/names.h"
 
 namespace weft::schedule {
 namespace {
@@ -122,12 +123,16 @@ void check_launches(const std::vector<LaunchConfig>& launches) {
 
 void check_targets(const std::vector<LaunchConfig>& launches, const ir::Program& scheduled) {
   for (const LaunchConfig& launch : launches) {
+    std::vector<std::string> names;
+    for (const ir::Op& op : scheduled.ops) names.push_back(op.name);
+    for (const ir::Block& block : scheduled.blocks) names.push_back(block.name);
     bool known = launch.target == "*" || ir::find_op(scheduled, launch.target) != nullptr;
     for (const ir::Block& block : scheduled.blocks) known |= block.name == launch.target;
     if (!known)
       throw Error(ErrorKind::user, launch.target + ": ", "",
                   fmt::format("launch {}: there is no such collective or group", launch.target),
-                  "name a statement or a block of the scheduled program, or *", "F3");
+                  ir::did_you_mean(launch.target, names) + "name a statement or a block of the scheduled program, or *",
+                  "F3");
   }
 }
 

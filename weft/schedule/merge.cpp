@@ -39,10 +39,14 @@ std::optional<Refusal> check_merge(const Form& form, const ir::Name& x) {
       return Refusal{"M2",
                      x,
                      fmt::format("{} is read by {} too: the slice is needed", scatter->name, reader->name),
-                     "",
+                     fmt::format("leave {} split, or leave the reorder of {} out", x, reader->name),
                      {scatter->name, reader->name}};
   if (is_live_out(form.program, scatter->name))
-    return Refusal{"M2", x, fmt::format("{} is stored: the slice is needed", scatter->name), "", {scatter->name}};
+    return Refusal{"M2",
+                   x,
+                   fmt::format("{} is stored: the slice is needed", scatter->name),
+                   fmt::format("leave {} split, or leave the store out", x),
+                   {scatter->name}};
   return {};
 }
 

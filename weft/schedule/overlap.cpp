@@ -51,7 +51,8 @@ std::optional<Refusal> check_link(const Form& form, const std::string& a, const 
         return Refusal{"O4",
                        consumer->name,
                        fmt::format("every part of {} reads all of {}", consumer->name, producer->name),
-                       is_op(*consumer, "matmul") ? "overlap along the other operand" : "",
+                       is_op(*consumer, "matmul") ? "overlap along the other operand"
+                                                  : fmt::format("leave {} out", consumer->name),
                        {consumer->name, producer->name}};
     }
   }
@@ -59,7 +60,7 @@ std::optional<Refusal> check_link(const Form& form, const std::string& a, const 
   return Refusal{"O3",
                  b,
                  fmt::format("{} reads nothing that {} makes: they are independent and run at once anyway", b, a),
-                 "",
+                 "leave one of them out",
                  {b, a}};
 }
 
@@ -85,11 +86,13 @@ std::optional<Refusal> check_overlap(const Form& form, const std::string& name, 
     refusal->rule = "O1";
     return refusal;
   }
-  if (members.size() < 2) return Refusal{"O1", name, "overlap takes two or more", "", members};
+  if (members.size() < 2)
+    return Refusal{"O1", name, fmt::format("overlap takes two or more, {} has {}", name, members.size()),
+                   "add a statement or group, or leave the overlap out", members};
   std::vector<Members> ops;
   for (const std::string& unit : members) {
     std::optional<Members> found = members_of(form.program, unit);
-    if (!found) return Refusal{"O1", name, fmt::format("there is no statement or group {}", unit), "", {unit}};
+    if (!found) return no_statement(form, "O1", name, unit);
     if (const ir::Block* block = block_of(form.program, unit))
       return Refusal{"O1",
                      name,
@@ -104,7 +107,8 @@ std::optional<Refusal> check_overlap(const Form& form, const std::string& name, 
     ir::units(blocked.program);
   } catch (const Error& error) {
     if (error.rule() != "F8") throw;
-    return Refusal{"O2", name, "something between the members is left out", "add it", members};
+    return Refusal{"O2", name, "something between the members is left out",
+                   "add what reads one member and feeds another", members};
   }
   for (size_t i = 0; i + 1 < members.size(); ++i)
     if (std::optional<Refusal> refusal = check_link(form, members[i], ops[i], members[i + 1], ops[i + 1]))

@@ -3,6 +3,7 @@
 // A rewrite is never trusted: what it made is inferred from scratch. It works on a copy, so a refusal, or an error of
 // inference, leaves the program as it was.
 #include "weft/base/error.h"
+#include "weft/ir/names.h"
 #include "weft/schedule/form.h"
 
 namespace weft::schedule {
@@ -25,11 +26,21 @@ const Rewrite* find_rewrite(std::string_view name) {
   return nullptr;
 }
 
+namespace {
+
+std::string nearest_rewrite(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Rewrite* rewrite : rewrites()) known.emplace_back(rewrite->name());
+  return ir::did_you_mean(name, known);
+}
+
+}  // namespace
+
 ir::Program apply(const ir::Program& program, std::string_view directive, const Args& args) {
   const Rewrite* rewrite = find_rewrite(directive);
   if (rewrite == nullptr)
     throw Error(ErrorKind::user, "", "", fmt::format("{} is no rewrite", directive),
-                "split merge reorder cut store fuse overlap commute narrow", "F4");
+                nearest_rewrite(directive) + "split merge reorder cut store fuse overlap commute narrow", "F4");
   if (std::optional<Refusal> refusal = rewrite->check(program, args)) refuse(*refusal);
   Form form = form_of(rewrite->apply(program, args));
   canonicalize(form);

@@ -4,6 +4,7 @@
 #include "weft/base/error.h"
 #include "weft/schedule/form.h"
 #include "weft/schedule/launch.h"
+#include "weft/schedule/written.h"
 
 namespace weft::schedule {
 namespace {
@@ -25,6 +26,7 @@ void check_program(const ir::Program& naive, const Schedule& schedule) {
 
 ir::Program replay(const ir::Program& naive, const Schedule& schedule) {
   check_program(naive, schedule);
+  check_written(form_of(naive));
   ir::Program program = canonical(naive);
   for (const Directive& directive : schedule.directives)
     program = apply(program, directive.name, Args{directive.words});

@@ -58,9 +58,16 @@ class Split : public Rewrite {
 
 std::optional<Refusal> check_split(const Form& form, const ir::Name& x, const ir::Layout& cut) {
   const ir::Op* op = ir::find_op(form.program, x);
-  if (op == nullptr) return Refusal{"P1", x, fmt::format("there is no statement {}", x), "", {x}};
+  if (op == nullptr) return no_statement(form, "P1", x, x);
   if (!is_op(*op, "all_reduce"))
-    return Refusal{"P1", x, fmt::format("split takes an all_reduce; {} is {}", x, op->def->name), "", {x}};
+    return Refusal{"P1",
+                   x,
+                   fmt::format("split takes an all_reduce; {} is {}", x, op->def->name),
+                   is_computation(*op) ? fmt::format("divide a computation by `reorder {0}` or `cut {0} 0`", x)
+                                       : fmt::format("leave {} as it is", x),
+                   {x}};
+  if (ir::find_op(form.program, x + ".s") != nullptr)
+    return Refusal{"P1", x, fmt::format("there is an {}.s already", x), fmt::format("leave {} whole", x), {x}};
   if (finishes_cut(form, op->args[0]))
     return Refusal{"P1",
                    x,

@@ -11,6 +11,7 @@
 // Bits: kept.
 #include <algorithm>
 
+#include "weft/ir/names.h"
 #include "weft/schedule/form.h"
 
 namespace weft::schedule {
@@ -26,7 +27,11 @@ std::string hint(const Form& form, const ir::Op& reader, const ir::Name& state) 
 
 // T3: the layout of m's part that this reader needs, or why it needs all of it.
 std::optional<Refusal> part_read(const Form& form, const ir::Op& reader, const ir::Name& state, ir::Layout* part) {
-  Refusal whole{"T3", reader.name, fmt::format("{} reads all of {}", reader.name, state), "", {reader.name, state}};
+  Refusal whole{"T3",
+                reader.name,
+                fmt::format("{} reads all of {}", reader.name, state),
+                fmt::format("leave {} whole", state),
+                {reader.name, state}};
   if (!is_computation(reader)) return whole;
   if (reader.cut && !is_derived_name(reader.name)) {
     whole.message = fmt::format("{} says `cut {}` itself, so {} must stay whole", reader.name, *reader.cut, state);
@@ -93,14 +98,25 @@ class Store : public Rewrite {
   Bits bits(const ir::Program&, const Args&) const override { return Bits::kept; }
 };
 
+Refusal not_a_state(const Form& form, const ir::Name& name) {
+  std::vector<std::string> states;
+  for (const ir::TensorDecl& decl : form.program.tensors)
+    if (decl.state) states.push_back(decl.name);
+  const std::string known = states.empty() ? "the program has no states" : "states are " + join(states, ", ");
+  return {"T1", name, fmt::format("{} is not a state", name), ir::did_you_mean(name, states) + known, {name}};
+}
+
 }  // namespace
 
 std::optional<Refusal> check_store(const Form& form, const ir::Name& state) {
   const ir::TensorDecl* decl = ir::find_tensor(form.program, state);
-  if (decl == nullptr || !decl->state)
-    return Refusal{"T1", state, fmt::format("{} is not a state", state), "", {state}};
+  if (decl == nullptr || !decl->state) return not_a_state(form, state);
   if (!is_replicated(decl->type))
-    return Refusal{"T1", state, fmt::format("{} is {} already", state, ir::print(decl->type.layout)), "", {state}};
+    return Refusal{"T1",
+                   state,
+                   fmt::format("{} is {} already", state, ir::print(decl->type.layout)),
+                   fmt::format("leave {} out", state),
+                   {state}};
   auto update = std::find_if(form.program.updates.begin(), form.program.updates.end(),
                              [&state](const ir::Update& u) { return u.state == state; });
   bool updated = update != form.program.updates.end();
@@ -113,11 +129,19 @@ std::optional<Refusal> check_store(const Form& form, const ir::Name& state) {
                    {state, value}};
   }
   if (std::optional<Refusal> refusal = check_readers(form, state, update->value)) return refusal;
-  if (ir::is_out(form.program, state)) return Refusal{"T5", state, fmt::format("{} is an output", state), "", {state}};
+  if (ir::is_out(form.program, state))
+    return Refusal{"T5",
+                   state,
+                   fmt::format("{} is an output", state),
+                   fmt::format("leave {} whole, or output a copy of it", state),
+                   {state}};
   for (const ir::Update& other : form.program.updates)
     if (other.value == state)
-      return Refusal{
-          "T3", state, fmt::format("state {} becomes all of {}", other.state, state), "", {other.state, state}};
+      return Refusal{"T3",
+                     state,
+                     fmt::format("state {} becomes all of {}", other.state, state),
+                     fmt::format("leave {} whole", state),
+                     {other.state, state}};
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include <array>
 
 #include "weft/base/error.h"
+#include "weft/ir/names.h"
 #include "weft/schedule/launch.h"
 #include "weft/schedule/schedule.h"
 
@@ -65,6 +66,12 @@ std::string print(const Directive& directive) {
   return text;
 }
 
+std::string nearest_sentence(const std::string& word) {
+  std::vector<std::string> known = {"launch"};
+  for (const Rewrite* rewrite : rewrites()) known.emplace_back(rewrite->name());
+  return ir::did_you_mean(word, known);
+}
+
 void parse_header(const SourceLine& line, Schedule& schedule) {
   std::vector<std::string> w = words(line.text);
   if (w.size() != 5 || w[0] != "schedule" || w[3] != "of" || line.indent != 0)
@@ -73,11 +80,21 @@ void parse_header(const SourceLine& line, Schedule& schedule) {
             fmt::format("schedule {} NAME of PROGRAM", schedule_version));
   if (w[1] != std::to_string(schedule_version))
     fail_at(ErrorKind::user, line, w[1], "F0",
-            fmt::format("schedule form {}, this build reads {}", w[1], schedule_version));
+            fmt::format("schedule form {}, this build reads {}", w[1], schedule_version),
+            "use the build that wrote it, or write it in this form");
   for (size_t i : {size_t{2}, size_t{4}})
-    if (!is_identifier(w[i])) fail_at(ErrorKind::user, line, w[i], "F1", fmt::format("`{}` is no name", w[i]));
+    if (!is_identifier(w[i]))
+      fail_at(ErrorKind::user, line, w[i], "F1", fmt::format("`{}` is no name", w[i]), "letters, digits and _");
   schedule.name = w[2];
   schedule.program = w[4];
+}
+
+std::string usage_of(std::string_view directive) {
+  if (directive == "split") return "split x, split x 1, or split x root 0";
+  if (directive == "cut") return "cut y 0";
+  if (directive == "narrow") return "narrow y f16";
+  if (directive == "fuse" || directive == "overlap") return fmt::format("{} f: a b ...", directive);
+  return fmt::format("{} x, with the name of a statement{}", directive, directive == "store" ? " (a state)" : "");
 }
 
 // `fuse f: a b` -> {fuse, {f, a, b}}; the colon belongs behind a block's name and nowhere else.
@@ -89,10 +106,11 @@ Directive parse_directive(const SourceLine& line) {
     directive.words[0].pop_back();
   else if (block)
     fail_at(ErrorKind::user, line, w[0], "F1", "a group has a name and a colon", fmt::format("{} f: a b ...", w[0]));
-  if (directive.words.empty()) fail_at(ErrorKind::user, line, w[0], "F5", fmt::format("{} what?", w[0]));
+  if (directive.words.empty())
+    fail_at(ErrorKind::user, line, w[0], "F5", fmt::format("{} what?", w[0]), usage_of(w[0]));
   for (const std::string& word : directive.words)
     if (!is_identifier(word) && word.find_first_not_of("0123456789") != std::string::npos)
-      fail_at(ErrorKind::user, line, word, "F1", fmt::format("`{}` is no name and no dimension", word));
+      fail_at(ErrorKind::user, line, word, "F1", fmt::format("`{}` is no name and no dimension", word), usage_of(w[0]));
   return directive;
 }
 
@@ -116,7 +134,7 @@ Schedule parse_schedule(std::string_view text) {
     }
     if (find_rewrite(first) == nullptr)
       fail_at(ErrorKind::user, line, first, "F4", fmt::format("{} is no rewrite", first),
-              "split merge reorder cut store fuse overlap commute narrow, or launch");
+              nearest_sentence(first) + "split merge reorder cut store fuse overlap commute narrow, or launch");
     if (!schedule.launches.empty())
       fail_at(ErrorKind::user, line, first, "F1", fmt::format("{} behind launch", first), "launch lines come last");
     schedule.directives.push_back(parse_directive(line));

@@ -89,15 +89,16 @@ TEST(Rules, F2_one_definition_a_name) {
 TEST(Rules, F2_names_of_the_language_and_of_weft) {
   accepts(
       "y_s = g + g\nsums = y_s * 2.0\ny.h1 = g * 2.0\ny.s = p cut 0\nz1.p = sum(q, 0)\nz1.h2.s = q * 2.0\nout y_s\n");
-  for (const char* body : {"sum = g + g\n", "out = g\n", "in select f32[N] local\n", "state update f32[N] replicated\n",
-                           "f16 = g\n", "dim matmul\n", "scalar exp f64\n", "let norm = 2\n", "fuse rand:\n  y = g\n",
-                           "group world = world.split(2)\n", "y.x = g\n", "y.s.s = q\n", "y.h = g\n",
-                           "in y.s f32[N] sliced(0)\n", "y.s = g + g\n", "y.p = p * 2.0\n", "y.s = sum(q, 0)\n"})
+  for (const char* body :
+       {"sum = g + g\n", "out = g\n", "in select f32[N] local\n", "state update f32[N] replicated\n", "f16 = g\n",
+        "dim matmul\n", "scalar exp f64\n", "let norm = 2\n", "fuse rand:\n  y = g\n", "group world = world.split(2)\n",
+        "y.x = g\n", "y.s.s = q\n", "y.h = g\n", "in y.s f32[N] sliced(0)\n"})
     refuses(body, "F2");
+  for (const char* body : {"y.s = g + g\n", "y.p = p * 2.0\n", "y.s = sum(q, 0)\n"}) refuses(body, "E3");
   EXPECT_EQ(said("sum = g + g\n"),
             "1: F2: sum is an operation\n    sum = g + g\n    ^^^\n    take another name: sum_1, my_sum");
   EXPECT_EQ(said("y.s = g + g\n"),
-            "1: F2: y.s is local: names that end in .s belong to Weft's slices\n    y.s = g + g\n    ^^^\n    take a "
+            "1: E3: y.s is local: names that end in .s belong to Weft's slices\n    y.s = g + g\n    ^^^\n    take a "
             "name without a dot");
 }
 TEST(Rules, F3_names_the_nearest_name) {

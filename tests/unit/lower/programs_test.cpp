@@ -205,5 +205,33 @@ TEST(Programs, WhatIsNotLoweredSaysSo) {
             std::string::npos);
 }
 
+// What `show --as program` prints of a schedule is lowered to the schedule's own plan.
+TEST(Programs, PrintedSchedulesLowerToTheSamePlan) {
+  for (const char* name : {"adam", "lamb", "adamw", "sgd", "adam_mixed", "attention_end"}) {
+    const schedule::Space space = schedule::enumerate(ir::parse(read_example(name)));
+    for (size_t i = 0; i < space.candidates.size(); i += 5) {
+      std::optional<Lowered> lowered;
+      try {
+        lowered = lower(space.candidates[i].program, {}, {});
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+        continue;
+      }
+      const ir::Program read = ir::parse(ir::print(space.candidates[i].program));
+      const ir::Program written = schedule::replay(read, {"s", read.name, {}, {}});
+      EXPECT_EQ(plan::print(lower(written, {}, {}).plan), plan::print(lowered->plan));
+    }
+  }
+}
+
+// An index in a comparison or cast without a tensor counts in integers, as in the reference (D2).
+TEST(Programs, IndicesAndScalarsOfOneDimension) {
+  check(
+      "program 1 index\ndim N\nscalar k i64\nin g i32[N] local\nstate w i32[N] replicated\na = all_reduce(sum, g)\n"
+      "w1 = select(index(0) / 2 < k, a, w) + i32(index(0) * 3 / 2) - index(0) / 4 + i32(index(0) / 2 * 1.5)\n"
+      "update w = w1\nout w1\n",
+      "split a\nreorder w1\nstore w\nfuse f: a.s w1.s w1\n", {{{"N", 130}}, {}}, true, 4);
+}
+
 }  // namespace
 }  // namespace weft::lower
