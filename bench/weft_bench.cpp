@@ -62,7 +62,7 @@ void serve(const Arguments& arguments) {
   for (size_t i = 0; i < trials.size(); i++) trials[i].id = static_cast<int>(i), trials[i].rounds_ns.clear();
   std::printf("best: %s\nplain: %s\nready\n", trials[0].label.c_str(), trials[1].label.c_str());
   std::fflush(stdout);
-  api::TrialRunner runner({request.program, request.sizes, {}, trials, 0, nullptr}, false, true);
+  api::TrialRunner runner({request.program, request.sizes, {}, trials, true, 0, -1, nullptr}, false, true);
   for (std::string line; std::getline(std::cin, line) && line != "quit";) {
     std::printf("%.1f\n", runner.time_ns(line == "plain" ? 1 : 0));
     std::fflush(stdout);

@@ -1,12 +1,15 @@
+// What verbs share: programs, sizes and scalars from the command line, checked before any work begins.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "tools/verbs.h"
 #include "weft/base/file.h"
 #include "weft/ir/shapes.h"
+#include "weft/tune/configure.h"
 
 namespace weft::tools {
 namespace {
@@ -118,6 +121,15 @@ std::map<std::string, double> scalars_of(const ir::Program& program, const Progr
     if (*end) throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is no number", text, value));
   }
   return out;
+}
+
+nlohmann::json launch_json(const schedule::Schedule& schedule) {
+  const schedule::LaunchConfig launch = tune::configuration_of(schedule);
+  return {{"algorithm", launch.algorithm.value_or("")},
+          {"protocol", launch.protocol.value_or("simple")},
+          {"channels", launch.channels.value_or(1)},
+          {"chunk_bytes", launch.chunk_bytes.value_or(tune::default_chunk_bytes)},
+          {"stream", launch.stream.value_or(false)}};
 }
 
 bool is_plan_file(const std::string& file) { return trim(read_file(file)).rfind("plan ", 0) == 0; }

@@ -36,9 +36,11 @@ void explain_verb(const Options& options) {
     if (options.program.json)
       out.push_back({{"name", trial.schedule.name},
                      {"schedule", trial.label},
+                     {"launch", launch_json(trial.schedule)},
                      {"predicted_ns", p.total_ns},
                      {"memory_ns", p.memory_ns},
                      {"compute_ns", p.compute_ns},
+                     {"matmul_ns", p.matmul_ns},
                      {"latency_ns", p.latency_ns},
                      {"read_bytes", p.read_bytes},
                      {"written_bytes", p.written_bytes},

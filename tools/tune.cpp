@@ -1,6 +1,4 @@
 // weft tune: the main job. Enumerate, predict, check, measure; a table best first, and why.
-#include <sys/resource.h>
-
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -20,22 +18,13 @@ struct Options {
   std::string tuning;
 };
 
-// Most memory that this command and its ranks can have held at once: our own peak and the largest rank's, times ranks.
-// Shared blocks count in every rank that touched them, so this is an upper bound.
-int64_t peak_bytes(int ranks) {
-  rusage own, children;
-  getrusage(RUSAGE_SELF, &own);
-  getrusage(RUSAGE_CHILDREN, &children);
-  return (own.ru_maxrss + ranks * children.ru_maxrss) * 1024;
-}
-
 nlohmann::json to_json(const api::TuneReport& report, const Options& options, const ir::Program& program) {
   nlohmann::json out;
   const double plain_ns = tune::plain(report.space.trials).median_ns();
   out["program"] = program.name;
   out["ranks"] = options.program.ranks;
   out["memory_bytes"] = report.memory_bytes;
-  out["peak_bytes"] = peak_bytes(options.program.ranks);
+  out["peak_bytes"] = report.peak_bytes;
   out["schedules"] = {{"enumerated", report.space.schedules},
                       {"kept", report.space.kept},
                       {"configurations", report.space.configurations}};
@@ -43,6 +32,8 @@ nlohmann::json to_json(const api::TuneReport& report, const Options& options, co
   for (const tune::Trial& trial : report.space.trials)
     out["trials"].push_back({{"schedule", trial.label},
                              {"text", schedule::print(trial.schedule)},
+                             {"launch", launch_json(trial.schedule)},
+                             {"refined", trial.refined},
                              {"plain", trial.plain},
                              {"sampled", trial.dropped},
                              {"predicted_ns", trial.prediction.total_ns},
@@ -57,7 +48,10 @@ nlohmann::json to_json(const api::TuneReport& report, const Options& options, co
                              {"passes", trial.prediction.passes},
                              {"bound", trial.prediction.bound}});
   out["why"] = report.explanation;
-  out["model"] = {{"rank_correlation", report.model.rank_correlation}, {"regret", report.model.regret}};
+  out["model"] = {{"rank_correlation", report.model.rank_correlation},
+                  {"regret", report.model.regret},
+                  {"pairs", report.model.pairs},
+                  {"pairs_right", report.model.pairs_right}};
   return out;
 }
 
@@ -99,23 +93,15 @@ void print_rest(const api::TuneReport& report, const Options& options, const std
         "reference evaluator on the same tensors scaled to %s elements (tolerance %.0e of the value's scale)\n",
         fmt::format("{}", report.check_elements).c_str(), report.tolerance);
   std::printf(
-      "model: rank correlation %.2f of predicted and measured, regret %.1f %%; %lld of %lld schedules kept, %lld "
-      "configurations priced, %zu measured\n",
-      report.model.rank_correlation, 100 * report.model.regret, static_cast<long long>(report.space.kept),
+      "model: rank correlation %.2f of predicted and measured, regret %.1f %%; of %lld pairs that differ by more than "
+      "noise\n%lld were predicted in that order; %lld of %lld schedules kept, %lld configurations priced, %zu "
+      "measured\n",
+      report.model.rank_correlation, 100 * report.model.regret, static_cast<long long>(report.model.pairs),
+      static_cast<long long>(report.model.pairs_right), static_cast<long long>(report.space.kept),
       static_cast<long long>(report.space.schedules), static_cast<long long>(report.space.configurations),
       report.space.trials.size());
   std::printf("memory: %s for %d ranks; the winner is in %s\n",
               human_bytes(static_cast<double>(report.memory_bytes)).c_str(), options.program.ranks, tuning.c_str());
-}
-
-void store_winner(const api::TuneReport& report, const ir::Program& program, const ir::Sizes& sizes,
-                  const std::filesystem::path& path) {
-  const tune::Trial& best = tune::best(report.space.trials);
-  schedule::Schedule schedule = best.schedule;
-  schedule.name = "tuned";
-  tune::write_tuning(path, {topo::fingerprint(topo::detect()), program.name, tune::program_hash(program), sizes.ranks,
-                            tune::total_elements(program, sizes), schedule::print(schedule), best.median_ns(),
-                            tune::plain(report.space.trials).median_ns()});
 }
 
 void tune_verb(const Options& options) {
@@ -145,7 +131,7 @@ void tune_verb(const Options& options) {
     print_rest(report, options, tuning);
   }
   std::fflush(stdout);
-  store_winner(report, request.program, request.sizes, tuning);
+  api::store_best(report, request.program, request.sizes, tuning);
   for (const tune::Trial& trial : report.space.trials)
     if (trial.check.rfind("WRONG", 0) == 0)
       fail(ErrorKind::internal, "schedule {} gives wrong results: {}", trial.label, trial.check);

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "weft/ir/evaluate.h"
 #include "weft/ir/program.h"
 #include "weft/plan/plan.h"
+#include "weft/schedule/schedule.h"
 
 namespace weft::tools {
 
@@ -40,6 +42,9 @@ ir::Program read_program(const std::string& file);
 // Sizes of every dim and `tensors` of the program. Error(user) lists what is missing.
 ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options);
 std::map<std::string, double> scalars_of(const ir::Program& program, const ProgramOptions& options);
+
+// The launch configuration of a schedule, every coordinate said: algorithm, protocol, channels, chunk_bytes, stream.
+nlohmann::json launch_json(const schedule::Schedule& schedule);
 
 // A text file that begins with "plan ".
 bool is_plan_file(const std::string& file);

@@ -1,3 +1,7 @@
+// The one list of algorithms, in the order in which they are tried and shown.
+//
+// Static self-registration would save this file a line per algorithm, but a linker drops objects of a static library
+// that nobody names, and the order of initialisation is nobody's choice. So the list is written out.
 #include "weft/algo/registry.h"
 
 namespace weft::algo {

@@ -266,7 +266,8 @@ topo::Machine machine_among(transport::Transport& transport) {
   std::string stored;
   if (transport.rank() == 0) {
     const std::string named = env("WEFT_MACHINE");
-    const std::filesystem::path path = named.empty() ? topo::calibration_path(transport.size()) : named;
+    const std::filesystem::path path =
+        named.empty() ? topo::calibration_path(transport.size()) : std::filesystem::path(named);
     if (!named.empty() || std::filesystem::exists(path)) stored = topo::print_machine(topo::read_machine(path));
   }
   stored = transport.exchange(stored, "the machine's figures").at(0);

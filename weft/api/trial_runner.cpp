@@ -24,9 +24,32 @@ double slowest_median(const std::vector<std::string>& answers) {
 
 }  // namespace
 
+bool comparable_bits(const tune::Trial& trial) {
+  if (trial.bits != schedule::Bits::kept && trial.bits != schedule::Bits::order) return false;
+  return trial.lowered.plan.order == plan::Order::rank && trial.lowered.plan.round == plan::Round::once;
+}
+
 void TrialRunner::prepare() {
   job_.block_bytes = api::block_bytes(job_);
-  for (const tune::Trial& trial : job_.trials) predicted_ns_.push_back(trial.prediction.total_ns);
+  for (const tune::Trial& trial : job_.trials) know(trial);
+}
+
+void TrialRunner::know(const tune::Trial& trial) {
+  predicted_ns_.push_back(trial.prediction.total_ns);
+  if (job_.compare_with >= 0 && comparable_bits(trial)) bits_[trial.id] = "";
+}
+
+void TrialRunner::compare(int trial_id) {
+  const auto found = bits_.find(trial_id);
+  if (found == bits_.end() || !found->second.empty()) return;
+  found->second = "same";
+  for (const std::string& answer : ask(fmt::format("bits {}", trial_id)))
+    if (answer != "same") found->second = answer;
+}
+
+std::string TrialRunner::bits(int trial_id) const {
+  const auto found = bits_.find(trial_id);
+  return found == bits_.end() ? "" : found->second;
 }
 
 TrialRunner::TrialRunner(TuneJob job, bool threads, bool pin) : job_(std::move(job)) {
@@ -53,6 +76,7 @@ TrialRunner::~TrialRunner() = default;
 std::vector<double> TrialRunner::round(const std::vector<int>& trial_ids) {
   std::vector<double> out;
   for (const int id : trial_ids) {
+    compare(id);
     const double predicted = predicted_ns_[static_cast<size_t>(id)];
     const int repeats = std::clamp(static_cast<int>(4e6 / std::max(1.0, predicted)), 1, 25) | 1;
     out.push_back(slowest_median(ask(fmt::format("time {} {}", id, repeats))));
@@ -65,7 +89,7 @@ bool TrialRunner::admit(const tune::Trial& trial) {
              predicted_ns_.size());
   if (lay_out(trial.lowered, job_.sizes, 0, true).total_bytes > job_.block_bytes) return false;
   ask(fmt::format("trial {}\n{}", trial.id, schedule::print(trial.schedule)));
-  predicted_ns_.push_back(trial.prediction.total_ns);
+  know(trial);
   return true;
 }
 

@@ -1,6 +1,7 @@
 // Ranks that hold one program's trials and time them on command: what the tuner and the benchmarks measure with.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "weft/api/tune_rank.h"
 
 namespace weft::api {
+
+// Whether a trial's rewrites and algorithm promise the plain schedule's bits.
+bool comparable_bits(const tune::Trial& trial);
 
 class TrialRunner : public tune::Evaluator {
  public:
@@ -25,14 +29,20 @@ class TrialRunner : public tune::Evaluator {
   std::vector<std::string> ask(const std::string& command) { return ranks_->ask(command); }
   int64_t clock_ns() override { return ranks_->clock_ns(); }
   void finish() { ranks_->finish(); }  // throws the ranks' first failure
+  // How a trial's bits compare with those of job.compare_with: "same", what differs, or "" (not to be compared). They are
+  // compared when a trial is measured for the first time, while it is loaded anyway.
+  std::string bits(int trial_id) const;
   int64_t block_bytes() const { return job_.block_bytes; }
 
  private:
   void prepare();
+  void know(const tune::Trial& trial);
+  void compare(int trial_id);
 
   TuneJob job_;
   std::vector<double> predicted_ns_;  // by id
-  std::unique_ptr<TuneRank> own_;  // where the caller is a rank
+  std::map<int, std::string> bits_;   // "": to be compared
+  std::unique_ptr<TuneRank> own_;     // where the caller is a rank
   std::unique_ptr<Commands> ranks_;
 };
 

@@ -68,7 +68,6 @@ std::string TuneRank::command(std::string_view text) {
   const int id = std::stoi(word[1]);
   if (word[0] == "trial") return join(id, text.substr(text.find('\n') + 1));
   if (word[0] == "time") return time(id, std::stoi(word.at(2)));
-  if (word[0] == "digest") return remember_digests(id);
   if (word[0] == "bits") return compare_bits(id);
   if (word[0] == "reference") return compare_reference(id);
   internal_failure(__FILE__, __LINE__, "command", std::string(text));
@@ -175,10 +174,8 @@ void TuneRank::meet() {
 std::string TuneRank::time(int id, int repeats) {
   const bool changed = !loaded_ || loaded_->id != id;
   load(id);
-  if (changed) {
-    if (!filled_) fresh();
-    launch_once();
-  }
+  if (changed && !filled_) fresh();
+  if (changed && repeats > 1) launch_once();  // a single launch is long enough to have warmed up by itself
   std::string out;
   for (int repeat = 0; repeat < repeats; repeat++) {
     launches_++;
@@ -219,36 +216,41 @@ uint64_t TuneRank::digest_over(const ir::Name& name, const std::vector<Piece>& w
   return sum;
 }
 
-std::string TuneRank::remember_digests(int plain) {
-  load(plain);
+std::string TuneRank::key_of(const tune::Trial& trial, const ir::Name& name) const {
+  std::string key = name;
+  for (const Piece& piece : held(trial, name)) key += fmt::format(" {}:{}", piece.position, piece.count);
+  return key;
+}
+
+// Digests of what trial `id`, and any other trial known by now, holds.
+void TuneRank::remember_digests(int id) {
+  load(job_.compare_with);
   fresh();
   launch_once();
   launch_once();
-  std::map<std::string, uint64_t> known;  // many trials hold the same positions
-  std::vector<const tune::Trial*> trials;
+  std::vector<const tune::Trial*> trials = {&trial(id)};
   for (const tune::Trial& trial : job_.trials) trials.push_back(&trial);
-  for (const auto& [id, trial] : joined_) trials.push_back(&trial);
   for (const tune::Trial* trial : trials)
     for (const ir::Name& name : results(job_.program)) {
-      const std::vector<Piece> wanted = held(*trial, name);
-      std::string key = name;
-      for (const Piece& piece : wanted) key += fmt::format(" {}:{}", piece.position, piece.count);
-      const auto [found, fresh_one] = known.try_emplace(key, 0);
-      if (fresh_one) found->second = digest_over(name, wanted);
-      digests_[fmt::format("{}/{}", trial->id, name)] = found->second;
+      const auto [found, unknown] = digests_.try_emplace(key_of(*trial, name), 0);
+      if (unknown) found->second = digest_over(name, held(*trial, name));
     }
   meet();
-  return "done";
 }
 
 std::string TuneRank::compare_bits(int id) {
+  for (const ir::Name& name : results(job_.program))
+    if (!digests_.count(key_of(trial(id), name))) {
+      remember_digests(id);
+      break;
+    }
   load(id);
   fresh();
   launch_once();
   launch_once();
   std::string differ;
   for (const ir::Name& name : results(job_.program))
-    if (digest_over(name, held(*loaded_->trial, name)) != digests_.at(fmt::format("{}/{}", id, name)))
+    if (digest_over(name, held(*loaded_->trial, name)) != digests_.at(key_of(*loaded_->trial, name)))
       differ += (differ.empty() ? "" : ", ") + name;
   meet();
   return differ.empty() ? "same" : differ;

@@ -20,6 +20,7 @@ struct TuneJob {
   std::vector<tune::Trial> trials;
   bool mapped = true;                                 // buffers can be mapped by peers
   int64_t block_bytes = 0;                            // the hungriest trial's
+  int compare_with = -1;                              // whose bits the others must equal; -1: not compared
   const std::vector<ir::Values>* expected = nullptr;  // reference values after each of two launches, by name
 };
 // Block size over all trials; call before the job starts.
@@ -33,8 +34,8 @@ class TuneRank {
   ~TuneRank();
   // "trial ID SCHEDULE" -> "done"; a trial that joined after the job had started
   // "time ID REPEATS"  -> nanoseconds of each launch, separated by spaces (1 warm-up launch when the trial changes)
-  // "digest PLAIN"     -> runs the plain trial afresh and remembers digests of what every trial holds
-  // "bits ID"          -> runs trial ID afresh, compares with those digests: "same" or the values that differ
+  // "bits ID"          -> runs trial ID afresh, twice, and compares with what job.compare_with gives (which is run when
+  //                       digests of what ID holds are not known yet): "same", or the values that differ
   // "reference ID"     -> runs trial ID afresh, compares with the expected values: largest relative error, or what is wrong
   std::string command(std::string_view text);
 
@@ -49,7 +50,8 @@ class TuneRank {
   void launch_once();
   void fill_buffers(bool inputs, bool states);
   std::string time(int id, int repeats);
-  std::string remember_digests(int plain);
+  void remember_digests(int id);
+  std::string key_of(const tune::Trial& trial, const ir::Name& name) const;
   std::string compare_bits(int id);
   std::string compare_reference(int id);
   std::vector<Piece> held(const tune::Trial& trial, const ir::Name& name) const;
@@ -67,7 +69,7 @@ class TuneRank {
   bool filled_ = false;  // states hold something of a trial whose states lie as the loaded one's
   int launches_ = 0;
   uint64_t meetings_ = 0;
-  std::map<std::string, uint64_t> digests_;  // "ID/name"
+  std::map<std::string, uint64_t> digests_;  // by key_of: the name and the positions that are held
 };
 
 // Values whose contents a launch decides: outputs, and states under their own names.

@@ -1,21 +1,18 @@
-// The tuning run as a story: enumerate and price, start ranks, measure in rounds and refine, compare bits with the plain
-// schedule in the same memory, let the ranks go, and only then hold the reference's values: the largest pieces of memory
+// The tuning run as a story: enumerate and price, start ranks, measure in rounds and refine (bits are compared with
+// the plain schedule's when a trial is loaded for the first time), let the ranks go, and only then hold the reference's values: the largest pieces of memory
 // are never there at the same time.
 #include "weft/api/tuning.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "weft/api/footprint.h"
 #include "weft/api/reference.h"
 #include "weft/api/trial_runner.h"
+#include "weft/tune/file.h"
 
 namespace weft::api {
 namespace {
-
-bool comparable_bits(const tune::Trial& trial) {
-  if (trial.bits != schedule::Bits::kept && trial.bits != schedule::Bits::order) return false;
-  return trial.lowered.plan.order == plan::Order::rank && trial.lowered.plan.round == plan::Round::once;
-}
 
 // Whose bits the others are compared with: plain, in rank order.
 int plain_id(const std::vector<tune::Trial>& trials) {
@@ -24,14 +21,10 @@ int plain_id(const std::vector<tune::Trial>& trials) {
   return trials.front().id;
 }
 
-void check_bits(std::vector<tune::Trial>& trials, TrialRunner& runner) {
-  runner.ask(fmt::format("digest {}", plain_id(trials)));
-  for (tune::Trial& trial : trials) {
-    if (!comparable_bits(trial) || trial.check.rfind("WRONG", 0) == 0) continue;
-    trial.check = trial.check.empty() ? "bits" : "bits, " + trial.check;
-    for (const std::string& answer : runner.ask(fmt::format("bits {}", trial.id)))
-      if (answer != "same") trial.check = "WRONG: bits of " + answer;
-  }
+void note_bits(std::vector<tune::Trial>& trials, const TrialRunner& runner) {
+  for (tune::Trial& trial : trials)
+    if (const std::string bits = runner.bits(trial.id); !bits.empty())
+      trial.check = bits == "same" ? "bits" : "WRONG: bits of " + bits;
 }
 
 std::string shorter(double error) { return fmt::format("{:.1e}", error); }
@@ -85,13 +78,13 @@ ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t ele
 void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
                   const std::map<std::string, double>& scalars, double tolerance, bool mapped) {
   const std::vector<ir::Values> expected = reference_results(program, sizes, 2, scalars);
-  TrialRunner runner({program, sizes, scalars, trials, mapped, 0, &expected}, threads, false);
+  TrialRunner runner({program, sizes, scalars, trials, mapped, 0, -1, &expected}, threads, false);
   check_reference(trials, runner, tolerance);
   runner.finish();
 }
 
 void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request) {
-  TrialRunner runner({request.program, request.sizes, request.scalars, trials, request.search.mapped, 0, nullptr},
+  TrialRunner runner({request.program, request.sizes, request.scalars, trials, request.search.mapped, 0, -1, nullptr},
                      request.threads, request.pin);
   tune::measure(trials, runner, request.rounds);
   runner.finish();
@@ -99,61 +92,112 @@ void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request
 
 namespace {
 
-// Rounds, with neighbours of the best joining; then bits against the plain schedule in the same memory.
-void measure_at_size(std::vector<tune::Trial>& trials, const TuneRequest& request, const tune::SearchOptions& search,
-                     TuneReport& report, const std::function<void(const std::string&)>& say) {
-  constexpr double worth_trying = 1.25;  // predictions are about as good as this
-  TrialRunner runner({request.program, request.sizes, request.scalars, trials, search.mapped, 0, nullptr},
-                     request.threads, request.pin);
-  report.memory_bytes = runner.block_bytes() * request.sizes.ranks;
-  tune::RoundOptions rounds = request.rounds;
-  rounds.progress = [&](int round, int alive, double best_ns) {
-    say(fmt::format("round {}: {} schedules alive, best {}", round, alive, human_ns(best_ns)));
-  };
-  rounds.refine = [&](const tune::Trial& best, const std::vector<tune::Trial>& known) {
-    say(fmt::format("refining {}", best.label));
-    return tune::neighbours(best, known, request.program, request.machine, search, worth_trying);
-  };
-  tune::measure(trials, runner, rounds);
-  if (request.check) {
-    say("comparing bits with the plain schedule");
-    check_bits(trials, runner);
+class Tuning {
+ public:
+  explicit Tuning(const TuneRequest& request) : request_(request), search_(request.search) {
+    search_.ranks = request.sizes.ranks;
+    search_.sizes = request.sizes;
+    search_.count_all = true;
   }
-  runner.finish();
-}
+
+  void enumerate() {
+    say("enumerating schedules");
+    report_.space = tune::make_trials(request_.program, request_.machine, search_);
+    report_.tolerance = tolerance_of(request_.program);
+    say(fmt::format("starting {} ranks", request_.sizes.ranks));
+  }
+
+  TuneJob job() const {
+    const int compare_with = request_.check ? plain_id(report_.space.trials) : -1;
+    return {request_.program, request_.sizes, request_.scalars, report_.space.trials, search_.mapped, 0,
+            compare_with,     nullptr};
+  }
+
+  // Rounds, with neighbours of the best joining; bits are compared as each is measured for the first time.
+  void measure(TrialRunner& runner) {
+    constexpr double worth_trying = 1.25;  // predictions are about as good as this
+    report_.memory_bytes = runner.block_bytes() * request_.sizes.ranks;
+    tune::RoundOptions rounds = request_.rounds;
+    rounds.progress = [&](int round, int alive, double best_ns) {
+      say(fmt::format("round {}: {} schedules alive, best {}", round, alive, human_ns(best_ns)));
+      if (round <= 3) sample();  // by then all trials have touched what they touch
+    };
+    rounds.refine = [&](const tune::Trial& best, const std::vector<tune::Trial>& known) {
+      say(fmt::format("refining {}", best.label));
+      return tune::neighbours(best, known, request_.program, request_.machine, search_, worth_trying);
+    };
+    tune::measure(report_.space.trials, runner, rounds);
+    note_bits(report_.space.trials, runner);
+    runner.finish();
+  }
+
+  void check() {
+    const ir::Sizes small = scaled(request_.program, request_.sizes, request_.check_elements);
+    report_.check_elements = tune::largest_tensor(request_.program, small);
+    say(fmt::format("evaluating the reference on {} elements", report_.check_elements));
+    const std::vector<ir::Values> expected = reference_results(request_.program, small, 2, request_.scalars);
+    TrialRunner runner(
+        {request_.program, small, request_.scalars, report_.space.trials, search_.mapped, 0, -1, &expected},
+        request_.threads, false);
+    say("comparing with the reference");
+    check_reference(report_.space.trials, runner, report_.tolerance);
+    sample();
+    runner.finish();
+  }
+
+  TuneReport finish() {
+    std::vector<tune::Trial>& trials = report_.space.trials;
+    for (tune::Trial& trial : trials) trial.given_up |= wrong(trial);
+    report_.model = tune::judge(trials);
+    report_.explanation = tune::explain(trials);
+    std::stable_sort(trials.begin(), trials.end(), [](const tune::Trial& a, const tune::Trial& b) {
+      return std::make_tuple(wrong(a), a.rounds_ns.empty(), a.median_ns()) <
+             std::make_tuple(wrong(b), b.rounds_ns.empty(), b.median_ns());
+    });
+    return std::move(report_);
+  }
+
+ private:
+  void say(const std::string& text) {
+    if (request_.progress) request_.progress(text);
+  }
+  void sample() { report_.peak_bytes = std::max(report_.peak_bytes, footprint_bytes()); }
+  static bool wrong(const tune::Trial& trial) { return trial.check.rfind("WRONG", 0) == 0; }
+
+  const TuneRequest& request_;
+  tune::SearchOptions search_;
+  TuneReport report_;
+};
 
 }  // namespace
 
 TuneReport tune_program(const TuneRequest& request) {
-  const auto say = [&](const std::string& text) {
-    if (request.progress) request.progress(text);
-  };
-  TuneReport report;
-  tune::SearchOptions search = request.search;
-  search.ranks = request.sizes.ranks;
-  search.sizes = request.sizes;
-  search.count_all = true;
-  say("enumerating schedules");
-  report.space = tune::make_trials(request.program, request.machine, search);
-  std::vector<tune::Trial>& trials = report.space.trials;
-  report.tolerance = tolerance_of(request.program);
-  say(fmt::format("starting {} ranks", request.sizes.ranks));
-  measure_at_size(trials, request, search, report, say);
-  if (request.check) {
-    const ir::Sizes small = scaled(request.program, request.sizes, request.check_elements);
-    report.check_elements = tune::largest_tensor(request.program, small);
-    say(fmt::format("evaluating the reference on {} elements", report.check_elements));
-    check_trials(trials, request.program, small, request.threads, request.scalars, report.tolerance, search.mapped);
+  Tuning tuning(request);
+  tuning.enumerate();
+  {
+    TrialRunner runner(tuning.job(), request.threads, request.pin);
+    tuning.measure(runner);
   }
-  for (tune::Trial& trial : trials) trial.given_up |= trial.check.rfind("WRONG", 0) == 0;
-  report.model = tune::judge(trials);
-  report.explanation = tune::explain(trials);
-  std::stable_sort(trials.begin(), trials.end(), [](const tune::Trial& a, const tune::Trial& b) {
-    const auto wrong = [](const tune::Trial& t) { return t.check.rfind("WRONG", 0) == 0; };
-    return std::make_tuple(wrong(a), a.rounds_ns.empty(), a.median_ns()) <
-           std::make_tuple(wrong(b), b.rounds_ns.empty(), b.median_ns());
-  });
-  return report;
+  if (request.check) tuning.check();
+  return tuning.finish();
+}
+
+TuneReport tune_among(transport::Transport& transport, const TuneRequest& request) {
+  Tuning tuning(request);
+  tuning.enumerate();
+  TrialRunner runner(tuning.job(), transport);
+  tuning.measure(runner);
+  return tuning.finish();
+}
+
+void store_best(const TuneReport& report, const ir::Program& program, const ir::Sizes& sizes,
+                const std::filesystem::path& path) {
+  const tune::Trial& best = tune::best(report.space.trials);
+  schedule::Schedule schedule = best.schedule;
+  schedule.name = "tuned";
+  tune::write_tuning(path, {topo::fingerprint(topo::detect()), program.name, tune::program_hash(program), sizes.ranks,
+                            tune::total_elements(program, sizes), schedule::print(schedule), best.median_ns(),
+                            tune::plain(report.space.trials).median_ns()});
 }
 
 }  // namespace weft::api

@@ -5,11 +5,13 @@
 // its hungriest schedule needs. Only inputs are rewritten before a timed launch; states go on.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "weft/topo/machine.h"
+#include "weft/transport/transport.h"
 #include "weft/tune/search.h"
 
 namespace weft::api {
@@ -30,11 +32,19 @@ struct TuneReport {
   tune::SearchSpace space;  // trials measured and checked, best first
   tune::ModelReport model;
   std::vector<std::string> explanation;
-  int64_t memory_bytes = 0;    // of all ranks together
+  int64_t memory_bytes = 0;    // of the buffers of all ranks together
+  int64_t peak_bytes = 0;      // of this process and the ranks it started, as sampled (footprint.h)
   int64_t check_elements = 0;  // 0: not checked
   double tolerance = 0;        // of the reference check, relative to the value's own scale
 };
 TuneReport tune_program(const TuneRequest& request);
+// The same on the ranks of a running program: collective, equal requests on all, the same report on all. Bits are compared
+// with the plain schedule's; the reference evaluator is not asked. `request.machine` must be one that all agree on
+// (machine_among).
+TuneReport tune_among(transport::Transport& transport, const TuneRequest& request);
+// Puts the best schedule into a tuning file (default: tune::default_tuning_path()).
+void store_best(const TuneReport& report, const ir::Program& program, const ir::Sizes& sizes,
+                const std::filesystem::path& path);
 
 // Measures given trials only (benchmarks): rounds of all, alternately.
 void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request);

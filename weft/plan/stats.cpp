@@ -197,8 +197,9 @@ class Counter {
       count_operand(o, elements, i >= sources, times);
     }
     const StepWork& work = works_[static_cast<size_t>(lane_)][step_.source_step];
-    const double mine = work.tile ? 2.0 * static_cast<double>(first_source) * static_cast<double>(work.cols)
-                                  : work.flops * static_cast<double>(count);
+    if (work.tile)
+      stats_.matmul_flops += times * 2.0 * static_cast<double>(first_source) * static_cast<double>(work.cols);
+    const double mine = work.tile ? 0 : work.flops * static_cast<double>(count);
     stats_.flops += times * (mine + static_cast<double>(std::max<int64_t>(0, summands - 1) * count));
   }
 

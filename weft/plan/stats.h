@@ -11,7 +11,8 @@ namespace weft::plan {
 // they lie, messages' of the wire. Awaits are counted for each peer and channel they name.
 struct RankStats {
   int64_t steps = 0, messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
-  double bytes_read_here = 0, bytes_read_mapped = 0, bytes_written_here = 0, bytes_written_mapped = 0, flops = 0;
+  double bytes_read_here = 0, bytes_read_mapped = 0, bytes_written_here = 0, bytes_written_mapped = 0;
+  double flops = 0, matmul_flops = 0;  // pointwise arithmetic and sums; matrix products
   int64_t awaits = 0;
   // Longest chain of dependent messages and cross-rank awaits in one launch that ends on this rank. 0 for more than 128
   // ranks (the simulator says it).

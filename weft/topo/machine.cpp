@@ -42,6 +42,7 @@ constexpr NumberField number_fields[] = {
     {"await_ns", &Machine::await_ns},
     {"flops_per_s", &Machine::flops_per_s},
     {"matmul_flops_per_s", &Machine::matmul_flops_per_s},
+    {"packed_bytes_per_s", &Machine::packed_bytes_per_s},
 };
 constexpr IntegerField integer_fields[] = {
     {"l2_bytes", &Machine::l2_bytes},
@@ -57,13 +58,12 @@ constexpr CurveField curve_fields[] = {
     {"write_peer_stream", &Machine::write_peer_stream},
 };
 
-[[noreturn]] void bad_file(const std::filesystem::path& path, const std::string& what) {
-  throw Error(ErrorKind::user, fmt::format("machine file {}: {}", path.string(), what),
+[[noreturn]] void bad_file(const std::string& name, const std::string& what) {
+  throw Error(ErrorKind::user, fmt::format("machine file {}: {}", name, what),
               "run `weft calibrate` to write a fresh one, or mend the line");
 }
 
-std::vector<double> number_list(const toml::table& table, const char* key, const std::filesystem::path& path,
-                                const char* curve) {
+std::vector<double> number_list(const toml::table& table, const char* key, const std::string& path, const char* curve) {
   const toml::array* list = table[key].as_array();
   if (!list || list->empty()) bad_file(path, fmt::format("[{}] needs a list `{}` of numbers", curve, key));
   std::vector<double> out;
@@ -76,7 +76,7 @@ std::vector<double> number_list(const toml::table& table, const char* key, const
   return out;
 }
 
-BandwidthCurve read_curve(const toml::table& file, const char* name, const std::filesystem::path& path) {
+BandwidthCurve read_curve(const toml::table& file, const char* name, const std::string& path) {
   const toml::table* table = file[name].as_table();
   if (!table) bad_file(path, fmt::format("section [{}] is missing", name));
   BandwidthCurve curve{number_list(*table, "bytes", path, name), number_list(*table, "bytes_per_s", path, name)};
@@ -167,8 +167,9 @@ std::filesystem::path calibration_path(int ranks) {
   return cache_directory() / "machines" / fmt::format("{}-n{}.toml", id, ranks);
 }
 
-Machine read_machine(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+Machine read_machine(const std::filesystem::path& path) { return parse_machine(read_file(path), path.string()); }
+
+Machine parse_machine(const std::string& text, const std::string& path) {
   toml::table file;
   try {
     file = toml::parse(text);
@@ -194,7 +195,7 @@ Machine read_machine(const std::filesystem::path& path) {
   return machine;
 }
 
-void write_machine(const std::filesystem::path& path, const Machine& machine) {
+std::string print_machine(const Machine& machine) {
   std::string text =
       fmt::format("machine = {}\nname = '{}'\ncpu = '{}'\nsource = '{}'\ncores = {}\nranks = {}\n", machine_version,
                   machine.name, machine.cpu, machine.source, machine.cores, machine.ranks);
@@ -202,11 +203,15 @@ void write_machine(const std::filesystem::path& path, const Machine& machine) {
   for (const NumberField& field : number_fields)
     text += fmt::format("{} = {}\n", field.key, shortest(machine.*field.at));
   for (const CurveField& field : curve_fields) text += print_curve(field.key, machine.*field.at);
+  return text;
+}
+
+void write_machine(const std::filesystem::path& path, const Machine& machine) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (error)
     fail(ErrorKind::io, "the folder of the machine file {} cannot be made: {}", path.string(), error.message());
-  write_file(path, text);
+  write_file(path, print_machine(machine));
 }
 
 }  // namespace weft::topo

@@ -27,11 +27,14 @@ struct Machine {
   double hop_ns = 150;  // a cache line from core to core
   double step_ns = 30, launch_ns = 60, message_ns = 60, await_ns = 150;
   BandwidthCurve read, write, write_stream, read_peer, write_peer, write_peer_stream;
-  double flops_per_s = 1e9;  // of generated pointwise code, one rank
-  double matmul_flops_per_s = 1e10;
+  double flops_per_s = 1e9;          // of generated pointwise code, one rank
+  double matmul_flops_per_s = 1e10;  // of matrix products (oneDNN, f32), one rank
+  double packed_bytes_per_s = 1e9;   // into or out of messages that carry flags in the data (ll, ll128)
 };
 
 Machine read_machine(const std::filesystem::path& path);  // Error(user) with line for bad files and versions
+Machine parse_machine(const std::string& text, const std::string& name);  // `name`: of the file, in errors
+std::string print_machine(const Machine& machine);
 void write_machine(const std::filesystem::path& path, const Machine& machine);
 Machine detect();                                   // hwloc: cores, caches, memory; default figures
 std::string fingerprint(const Machine& machine);    // cpu model, cores, caches: what a calibration belongs to

@@ -1,5 +1,6 @@
 // Rounds: every trial still alive is measured once a round, one after the other, so that what disturbs the machine
-// disturbs them alike; medians over rounds; the clearly slower are given up. And the judgement of the cost model.
+// disturbs them alike; medians over rounds; the clearly slower are given up; neighbours of the best join (coordinate
+// descent with measured times, after a start by predicted ones). And the judgement of the cost model.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -54,15 +55,23 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
+// Clearly slower than the best; a plain one than the best plain one, so that one of them is in every round.
 void give_up_slow(std::vector<Trial>& trials, double ratio) {
-  double best_median = HUGE_VAL;
-  for (const Trial* trial : measured(trials)) best_median = std::min(best_median, trial->median_ns());
-  for (Trial& trial : trials)
-    if (!trial.plain && !trial.rounds_ns.empty())
-      trial.given_up |= *std::min_element(trial.rounds_ns.begin(), trial.rounds_ns.end()) > ratio * best_median;
+  double best_median = HUGE_VAL, best_plain = HUGE_VAL;
+  for (const Trial* trial : measured(trials)) {
+    best_median = std::min(best_median, trial->median_ns());
+    if (trial->plain) best_plain = std::min(best_plain, trial->median_ns());
+  }
+  for (Trial& trial : trials) {
+    if (trial.rounds_ns.empty()) continue;
+    const double least = *std::min_element(trial.rounds_ns.begin(), trial.rounds_ns.end());
+    trial.given_up |= least > ratio * (trial.plain ? best_plain : best_median);
+  }
 }
 
 }  // namespace
+
+int64_t Evaluator::clock_ns() { return now_ns(); }
 
 double Trial::median_ns() const { return quantile(rounds_ns, 0.5); }
 
@@ -71,18 +80,58 @@ double Trial::spread() const {
   return median > 0 ? (quantile(rounds_ns, 0.75) - quantile(rounds_ns, 0.25)) / median : 0;
 }
 
+namespace {
+
+// Those still measured, trials of one schedule side by side: between them states lie alike and need no filling.
+std::vector<int> alive_in_order(const std::vector<Trial>& trials) {
+  std::vector<std::pair<size_t, int>> order;
+  std::vector<std::string> seen;
+  for (const Trial& trial : trials) {
+    schedule::Schedule bare = trial.schedule;
+    bare.launches.clear();
+    const std::string text = schedule::print(bare);
+    const size_t at = static_cast<size_t>(std::find(seen.begin(), seen.end(), text) - seen.begin());
+    if (at == seen.size()) seen.push_back(text);
+    if (!trial.given_up) order.push_back({at, trial.id});
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<int> ids;
+  for (const auto& [at, id] : order) ids.push_back(id);
+  return ids;
+}
+
+// Neighbours of the best join.
+void refine(std::vector<Trial>& trials, Evaluator& evaluator, const RoundOptions& options) {
+  int left = options.refine_limit;
+  for (Trial& trial : options.refine(best(trials), trials)) {
+    if (left == 0) break;
+    trial.id = static_cast<int>(trials.size());
+    if (!evaluator.admit(trial)) continue;
+    trials.push_back(std::move(trial));
+    left--;
+  }
+}
+
+}  // namespace
+
 void measure(std::vector<Trial>& trials, Evaluator& evaluator, const RoundOptions& options) {
-  const int64_t begin = now_ns();
+  const int64_t begin = evaluator.clock_ns();
+  const auto used = [&] { return static_cast<double>(evaluator.clock_ns() - begin) / (options.seconds * 1e9); };
+  std::string refined;  // the label of the best that was refined last
+  int must = options.min_rounds;
   for (int round = 0; round < options.max_rounds; round++) {
-    if (round >= options.min_rounds && static_cast<double>(now_ns() - begin) > options.seconds * 1e9) break;
-    std::vector<int> alive;
-    for (const Trial& trial : trials)
-      if (!trial.given_up) alive.push_back(trial.id);
+    if (round >= must && used() > 1) break;
+    const std::vector<int> alive = alive_in_order(trials);
     const std::vector<double> figures = evaluator.round(alive);
     WEFT_CHECK(figures.size() == alive.size(), "{} figures for {} trials", figures.size(), alive.size());
     for (size_t i = 0; i < alive.size(); i++) trials[static_cast<size_t>(alive[i])].rounds_ns.push_back(figures[i]);
     if (round >= 1) give_up_slow(trials, options.give_up_ratio);
     if (options.progress) options.progress(round + 1, static_cast<int>(alive.size()), best(trials).median_ns());
+    const bool time_left = used() < 0.6 || round == 1;  // one refinement at least
+    if (!options.refine || round % 2 == 0 || !time_left || best(trials).label == refined) continue;
+    refined = best(trials).label;
+    refine(trials, evaluator, options);
+    must = std::max(must, round + 3);  // what joined is measured at least twice
   }
 }
 
@@ -95,10 +144,28 @@ const Trial& best(const std::vector<Trial>& trials) {
 }
 
 const Trial& plain(const std::vector<Trial>& trials) {
-  const auto found = std::find_if(trials.begin(), trials.end(), [](const Trial& trial) { return trial.plain; });
-  WEFT_CHECK(found != trials.end(), "no plain trial");
+  const Trial* found = nullptr;
+  const auto figure = [](const Trial& t) { return t.rounds_ns.empty() ? HUGE_VAL : t.median_ns(); };
+  for (const Trial& trial : trials)
+    if (trial.plain && (!found || figure(trial) < figure(*found))) found = &trial;
+  WEFT_CHECK(found, "no plain trial");
   return *found;
 }
+
+namespace {
+
+void judge_pairs(const std::vector<const Trial*>& seen, ModelReport& report) {
+  constexpr double sure = 0.05;
+  for (const Trial* a : seen)
+    for (const Trial* b : seen) {
+      const double fast = a->median_ns(), slow = b->median_ns();
+      if (slow - fast <= sure * fast + fast * a->spread() / 2 + slow * b->spread() / 2) continue;
+      report.pairs++;
+      report.pairs_right += a->prediction.total_ns < b->prediction.total_ns;
+    }
+}
+
+}  // namespace
 
 ModelReport judge(const std::vector<Trial>& trials) {
   const std::vector<const Trial*> seen = measured(trials);
@@ -108,6 +175,7 @@ ModelReport judge(const std::vector<Trial>& trials) {
   const size_t chosen = static_cast<size_t>(std::min_element(predicted.begin(), predicted.end()) - predicted.begin());
   ModelReport report;
   report.rank_correlation = seen.size() > 1 ? correlation(ranks_of(predicted), ranks_of(actual)) : 1;
+  judge_pairs(seen, report);
   report.regret = actual[chosen] / *std::min_element(actual.begin(), actual.end()) - 1;
   return report;
 }

@@ -2,10 +2,11 @@
 #include "weft/tune/search.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
-#include "weft/algo/algorithm.h"
-#include "weft/ir/ops.h"
 #include "weft/plan/walk.h"
+#include "weft/tune/configure.h"
 #include "weft/tune/file.h"
 
 namespace weft::tune {
@@ -18,47 +19,9 @@ std::string label_of(const schedule::Schedule& schedule, bool plain) {
   if (plain) add("plain");
   for (const schedule::Directive& directive : schedule.directives)
     if (!plain) add(directive.name + " " + join(directive.words, " "));
-  for (const schedule::LaunchConfig& launch : schedule.launches) {
-    std::string config = launch.algorithm.value_or("");
-    if (launch.chunk_bytes) config += fmt::format(" chunk {}", human_bytes(static_cast<double>(*launch.chunk_bytes)));
-    if (launch.stream.value_or(false)) config += " stream";
-    if (!config.empty()) add("[" + std::string(trim(config)) + "]");
-  }
+  for (const schedule::LaunchConfig& launch : schedule.launches)
+    if (const std::string config = print_configuration(launch); !config.empty()) add(config);
   return text;
-}
-
-// The collectives of large values that a scheduled program has: what an algorithm must be able to do.
-std::vector<algo::Collective> collectives(const ir::Program& program) {
-  const ir::Types types = ir::infer(program);
-  std::vector<algo::Collective> out;
-  for (const ir::Op& op : program.ops)
-    for (const algo::Collective collective :
-         {algo::Collective::all_reduce, algo::Collective::reduce_scatter, algo::Collective::all_gather,
-          algo::Collective::broadcast, algo::Collective::reduce})
-      if (op.def->name == algo::name(collective) && !ir::is_small(types.at(op.name))) out.push_back(collective);
-  return out;
-}
-
-// The launch configurations of a candidate. On CPU ranks one thread advances all lanes, so one channel is enough; what
-// matters is the algorithm, and whether what is pushed bypasses the cache.
-std::vector<schedule::LaunchConfig> configurations(const ir::Program& program, const SearchOptions& options) {
-  const std::vector<algo::Collective> needed = collectives(program);
-  std::vector<schedule::LaunchConfig> out;
-  for (const algo::Algorithm* algorithm : algo::algorithms()) {
-    const bool able =
-        std::all_of(needed.begin(), needed.end(), [&](algo::Collective c) { return algorithm->supports(c); });
-    const bool rank_order = algorithm->order() == plan::Order::rank && algorithm->round() == plan::Round::once;
-    if (!able || (algorithm->needs_mapped() && !options.mapped) || (!rank_order && !options.any_order)) continue;
-    for (const bool stream : {false, true}) {
-      schedule::LaunchConfig config;
-      if (!needed.empty()) config.algorithm = std::string(algorithm->name());
-      if (!rank_order) config.order = "any", config.round = "hops";
-      if (stream) config.stream = true;
-      out.push_back(config);
-    }
-    if (needed.empty()) break;
-  }
-  return out;
 }
 
 double working_set(const lower::Lowered& lowered, const ir::Sizes& sizes) {
@@ -68,39 +31,120 @@ double working_set(const lower::Lowered& lowered, const ir::Sizes& sizes) {
   return bytes;
 }
 
+// Of the link that moves most: bytes on the wire for a byte of a message, and bytes of the rings it goes through.
+void price_links(const plan::Instance& instance, const std::vector<int64_t>& chunk, PriceOptions& options) {
+  for (const plan::Family& family : instance.plan().families) {
+    const double wire = family.protocol == plan::Protocol::ll      ? 2
+                        : family.protocol == plan::Protocol::ll128 ? 8.0 / 7
+                                                                   : 1;
+    options.wire = std::max(options.wire, wire);
+    options.packed |= family.protocol != plan::Protocol::simple;
+    const int64_t elements = chunk.empty() ? 0 : *std::max_element(chunk.begin(), chunk.end());
+    options.ring_bytes = std::max(options.ring_bytes, 4.0 * static_cast<double>(elements * family.slots) * wire);
+  }
+}
+
 Prediction price(const lower::Lowered& lowered, const ir::Program& program, const topo::Machine& machine,
                  const SearchOptions& options) {
   const plan::Instance instance(lowered.plan, options.ranks);
   const plan::LaunchArgs args = lower::launch_args(lowered, options.sizes, 0, {});
-  std::vector<int64_t> chunk = plan::default_chunk(instance, 256 << 10);
+  std::vector<int64_t> chunk = plan::default_chunk(instance, default_chunk_bytes);
   for (size_t space = 0; space < chunk.size(); space++)
     if (space < lowered.chunk_elements.size() && lowered.chunk_elements[space] > 0)
       chunk[space] = lowered.chunk_elements[space];
-  return predict(plan::stats(instance, args, chunk), machine,
-                 {lowered.stream, working_set(lowered, options.sizes), largest_tensor(program, options.sizes)});
+  PriceOptions prices;
+  prices.stream = lowered.stream;
+  prices.working_set_bytes = working_set(lowered, options.sizes);
+  prices.elements = largest_tensor(program, options.sizes);
+  price_links(instance, chunk, prices);
+  return predict(plan::stats(instance, args, chunk), machine, prices);
 }
 
-Trial make_trial(const schedule::Candidate& candidate, const schedule::LaunchConfig* config, const ir::Program& naive,
-                 const topo::Machine& machine, const SearchOptions& options) {
+// A candidate of which many trials are made: what they have in common is computed once.
+struct Base {
+  const ir::Program& naive;
+  const topo::Machine& machine;
+  const SearchOptions& options;
+  schedule::Schedule schedule;
+  ir::Program program;  // after replay
+  schedule::Bits bits;
+  bool plain = false, dropped = false;
+};
+
+Trial make_trial(const Base& base, const schedule::LaunchConfig& config) {
   Trial trial;
-  trial.plain = candidate.plain;
-  trial.dropped = candidate.dropped;
-  trial.schedule = candidate.schedule;
-  if (config && (config->algorithm || config->stream || config->chunk_bytes)) trial.schedule.launches = {*config};
-  trial.program = candidate.program;
-  trial.bits = schedule::bits(naive, candidate.schedule);
+  trial.plain = base.plain;
+  trial.dropped = base.dropped;
+  trial.schedule = with_configuration(base.schedule, config);
+  trial.program = base.program;
+  trial.bits = base.bits;
   lower::LowerOptions lowering;
-  lowering.ranks = options.ranks;
-  lowering.mapped = options.mapped;
-  trial.lowered = lower::lower(candidate.program, trial.schedule.launches, lowering);
-  trial.prediction = price(trial.lowered, naive, machine, options);
+  lowering.ranks = base.options.ranks;
+  lowering.mapped = base.options.mapped;
+  trial.lowered = lower::lower(base.program, trial.schedule.launches, lowering);
+  trial.prediction = price(trial.lowered, base.naive, base.machine, base.options);
   trial.label = label_of(trial.schedule, trial.plain);
   return trial;
 }
 
-std::string algorithm_of(const Trial& trial) {
-  return trial.schedule.launches.empty() ? "" : trial.schedule.launches[0].algorithm.value_or("");
+int64_t largest_bytes(const SearchOptions& options, const ir::Program& program) {
+  return 4 * largest_tensor(program, options.sizes);
 }
+
+bool has_links(const Trial& trial) { return !trial.lowered.plan.families.empty(); }
+
+// Downhill by prediction from a configuration, a coordinate at a time, until no step saves 2 %: less than that the model
+// cannot tell, and what is not said the chooser may still decide. `seen` counts what was priced.
+Trial descend(const Base& base, Trial at, int64_t& seen) {
+  constexpr double worth = 0.98;
+  for (int moves = 0; moves < 12; moves++) {
+    std::optional<Trial> better;
+    for (const schedule::LaunchConfig& step :
+         steps_from(configuration_of(at.schedule), has_links(at), largest_bytes(base.options, base.naive))) {
+      Trial next = make_trial(base, step);
+      seen++;
+      const double bar = better ? better->prediction.total_ns : worth * at.prediction.total_ns;
+      if (next.prediction.total_ns < bar) better = std::move(next);
+    }
+    if (!better) break;
+    at = std::move(*better);
+  }
+  return at;
+}
+
+schedule::LaunchConfig other_stores(schedule::LaunchConfig config) {
+  if (config.stream.value_or(false))
+    config.stream.reset();
+  else
+    config.stream = true;
+  return config;
+}
+
+// All configurations of one candidate that may be worth measuring: of each algorithm that is not clearly worse the best
+// one downhill, and that with the other kind of stores.
+void take_candidate(const Base& base, SearchSpace& out, std::string& refused) {
+  constexpr double clearly_worse = 1.5;
+  std::vector<Trial> starts;
+  for (const schedule::LaunchConfig& config : algorithm_configurations(base.program, base.options)) try {
+      starts.push_back(make_trial(base, config));
+      out.configurations++;
+    } catch (const Error& error) {
+      // An algorithm that cannot carry this schedule is no candidate; anything else is a fault and must be seen.
+      if (error.kind() != ErrorKind::unsupported) throw;
+      refused = error.what();
+    }
+  double best = HUGE_VAL;
+  for (const Trial& start : starts) best = std::min(best, start.prediction.total_ns);
+  for (Trial& start : starts) {
+    if (start.prediction.total_ns < clearly_worse * best) start = descend(base, std::move(start), out.configurations);
+    Trial flipped = make_trial(base, other_stores(configuration_of(start.schedule)));
+    out.configurations++;
+    out.trials.push_back(std::move(start));
+    out.trials.push_back(std::move(flipped));
+  }
+}
+
+std::string algorithm_of(const Trial& trial) { return configuration_of(trial.schedule).algorithm.value_or(""); }
 
 // Of one schedule: its best configuration; where the model is to be doubted also the same algorithm with the other kind
 // of stores, and the best of the other algorithms.
@@ -114,6 +158,12 @@ bool worth_measuring(const Trial& trial, const std::vector<std::string>& algorit
                                                              algorithms_kept.front())) == algorithms_kept.size();
 }
 
+std::string without_launches(const Trial& trial) {
+  schedule::Schedule bare = trial.schedule;
+  bare.launches.clear();
+  return schedule::print(bare);
+}
+
 // Keeps the plain schedule, the best predicted of the others, and the sampled dropped ones. The plain schedule and the
 // favourite are measured in several configurations, the others in their best one, so that the few rounds see different
 // schedules and not one schedule in many dresses.
@@ -124,9 +174,7 @@ void choose(std::vector<Trial>& trials, int limit) {
   std::map<std::string, std::vector<std::string>> algorithms;  // kept so far, per schedule without its launch lines
   std::string favourite;
   for (Trial& trial : trials) {
-    schedule::Schedule bare = trial.schedule;
-    bare.launches.clear();
-    const std::string key = schedule::print(bare);
+    const std::string key = without_launches(trial);
     if (favourite.empty()) favourite = key;
     std::vector<std::string>& mine = algorithms[key];
     if (!worth_measuring(trial, mine, trial.plain || key == favourite)) continue;
@@ -163,16 +211,9 @@ SearchSpace make_trials(const ir::Program& naive, const topo::Machine& machine, 
   out.kept = space.schedules_kept;
   std::string refused;
   for (const schedule::Candidate& candidate : space.candidates)
-    for (const schedule::LaunchConfig& config : configurations(candidate.program, options)) {
-      try {
-        out.trials.push_back(make_trial(candidate, &config, naive, machine, options));
-        out.configurations++;
-      } catch (const Error& error) {
-        // An algorithm that cannot carry this schedule is no candidate; anything else is a fault and must be seen.
-        if (error.kind() != ErrorKind::unsupported) throw;
-        refused = error.what();
-      }
-    }
+    take_candidate({naive, machine, options, candidate.schedule, candidate.program,
+                    schedule::bits(naive, candidate.schedule), candidate.plain, candidate.dropped},
+                   out, refused);
   if (std::none_of(out.trials.begin(), out.trials.end(), [](const Trial& t) { return t.plain; }))
     throw Error(ErrorKind::unsupported,
                 fmt::format("the plain schedule of {} cannot be lowered: {}", naive.name, refused));
@@ -182,11 +223,39 @@ SearchSpace make_trials(const ir::Program& naive, const topo::Machine& machine, 
 
 Trial make_trial(const ir::Program& naive, const schedule::Schedule& chosen, const topo::Machine& machine,
                  const SearchOptions& options) {
-  schedule::Candidate candidate;
-  candidate.schedule = chosen;
-  candidate.program = schedule::replay(naive, chosen);
-  candidate.plain = false;
-  return make_trial(candidate, nullptr, naive, machine, options);
+  const Base base{naive, machine, options, chosen, schedule::replay(naive, chosen), schedule::bits(naive, chosen)};
+  Trial trial = make_trial(base, configuration_of(chosen));
+  if (trial.schedule.launches.size() == chosen.launches.size()) return trial;
+  // Launch lines of single groups: as they stand.
+  lower::LowerOptions lowering;
+  lowering.ranks = options.ranks;
+  lowering.mapped = options.mapped;
+  trial.schedule = chosen;
+  trial.lowered = lower::lower(base.program, chosen.launches, lowering);
+  trial.prediction = price(trial.lowered, naive, machine, options);
+  trial.label = label_of(chosen, false);
+  return trial;
+}
+
+std::vector<Trial> neighbours(const Trial& from, const std::vector<Trial>& known, const ir::Program& naive,
+                              const topo::Machine& machine, const SearchOptions& options, double ratio) {
+  const Base base{naive, machine, options, from.schedule, from.program, from.bits, from.plain, from.dropped};
+  const schedule::LaunchConfig here = configuration_of(from.schedule);
+  std::vector<schedule::LaunchConfig> steps = steps_from(here, has_links(from), largest_bytes(options, naive));
+  for (const schedule::LaunchConfig& other : algorithm_configurations(from.program, options))
+    if (other.algorithm != here.algorithm) steps.push_back(other);
+  std::vector<Trial> out;
+  for (const schedule::LaunchConfig& step : steps) {
+    Trial next = make_trial(base, step);
+    const auto same = [&](const Trial& t) { return schedule::print(t.schedule) == schedule::print(next.schedule); };
+    if (next.prediction.total_ns > ratio * from.prediction.total_ns || std::any_of(known.begin(), known.end(), same))
+      continue;
+    next.refined = true;
+    out.push_back(std::move(next));
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Trial& a, const Trial& b) { return a.prediction.total_ns < b.prediction.total_ns; });
+  return out;
 }
 
 }  // namespace weft::tune
