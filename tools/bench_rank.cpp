@@ -2,7 +2,9 @@
 //
 // Repeating an in-place call on lines that are dirty in one's own cache measures the cache: with --touch the input is
 // rewritten before every timed call and with --touch-read the whole result is read inside the timed span. Calls of up
-// to 1 KiB are timed as a loop (a clock costs as much as they do), larger ones one by one behind a barrier.
+// to 1 KiB are timed in batches (a clock costs as much as they do), larger ones one by one behind a barrier. The median
+// of the spans counts: on a shared machine a mean tells mostly how often somebody else had the core.
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -16,7 +18,7 @@
 namespace weft::tools {
 namespace {
 
-constexpr int64_t loop_bytes = 1024, block = 4096;
+constexpr int64_t loop_bytes = 1024, block = 4096, batches = 20;
 
 // Values that tell rank and index apart and are exact in every dtype, also when a few ranks' are combined.
 int small_value(int rank, int64_t index) {
@@ -128,25 +130,22 @@ class BenchRank {
       if (cell.read) sink_ = sink_ + read_all(call.recv, got);
     };
     const bool loop = whole_bytes(cell, ranks_) <= loop_bytes || !(cell.touch || cell.read);
-    int64_t total = 0;
-    if (loop) {
-      const int64_t begin = now_ns();
-      for (int64_t i = 0; i < cell.iterations; ++i) {
-        if (cell.touch) touch(const_cast<void*>(call.send), sent, static_cast<uint64_t>(i));
+    const int64_t batch = loop ? std::max<int64_t>(1, cell.iterations / batches) : 1;
+    std::vector<int64_t> spans;
+    for (int64_t i = 0; i < cell.iterations;) {
+      if (!loop) touch(const_cast<void*>(call.send), cell.touch ? sent : 0, static_cast<uint64_t>(i));
+      if (!loop) comm_.barrier();
+      const int64_t begin = now_ns(), end = std::min(cell.iterations, i + batch);
+      const int64_t calls = end - i;
+      for (; i < end; ++i) {
+        if (loop && cell.touch) touch(const_cast<void*>(call.send), sent, static_cast<uint64_t>(i));
         run();
       }
-      total = now_ns() - begin;
-    } else {
-      for (int64_t i = 0; i < cell.iterations; ++i) {
-        if (cell.touch) touch(const_cast<void*>(call.send), sent, static_cast<uint64_t>(i));
-        comm_.barrier();
-        const int64_t begin = now_ns();
-        run();
-        total += now_ns() - begin;
-      }
+      spans.push_back((now_ns() - begin) / calls);
     }
     comm_.barrier();
-    return static_cast<double>(total) / static_cast<double>(cell.iterations * cell.grouped);
+    std::nth_element(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(spans.size() / 2), spans.end());
+    return static_cast<double>(spans[spans.size() / 2]) / static_cast<double>(cell.grouped);
   }
 
   // ---- the check: what each block must hold, folded in the accumulator and rounded once

@@ -2,6 +2,7 @@
 
     torch_collectives.py FOLDER BYTES      (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT from the environment)
 """
+import statistics
 import sys
 import time
 
@@ -40,7 +41,7 @@ def measure(fields, count, room, rank, ranks):
         return -1
     for _ in range(2):
         run()
-    total = 0
+    spans = []
     for i in range(int(iterations)):
         if touch == "1":
             written.fill_(i & 1)
@@ -49,8 +50,8 @@ def measure(fields, count, room, rank, ranks):
         run()
         if read == "1":
             result.sum()
-        total += time.perf_counter_ns() - begin
-    took = torch.tensor([total / int(iterations)], dtype=torch.float64)
+        spans.append(time.perf_counter_ns() - begin)
+    took = torch.tensor([statistics.median(spans)], dtype=torch.float64)
     dist.reduce(took, 0, dist.ReduceOp.MAX)
     return float(took[0])
 

@@ -540,7 +540,7 @@ std::string Collectives::explain(const Call& call, bool mapped) const {
   shape.dtype = call.dtype;
   shape.ranks = impl_->size;
   shape.bytes = impl_->bytes_of(call);
-  shape.send_mapped = shape.recv_mapped = mapped;
+  shape.send_mapped = shape.recv_mapped = mapped && !impl_->is_small(call);
   shape.in_place = call.send == call.recv;
   return api::choose(shape, impl_->settings).text();
 }

@@ -24,19 +24,27 @@ bool is_uniform_order(const algo::Algorithm& algorithm) {
   return algorithm.order() == plan::Order::rank && algorithm.round() == plan::Round::once;
 }
 
+// Bytes that the busiest rank reads and writes. Mapped: what crosses is touched once. Links: a message is read, written
+// into a slot and read again. Whoever holds the result reads its own contribution and writes the result.
+double touched_bytes(const algo::Algorithm& algorithm, algo::Collective collective, const CallShape& shape,
+                     double sent) {
+  const auto bytes = static_cast<double>(shape.bytes);
+  const double own = algorithm.owner(collective) == algo::Owner::part ? bytes / shape.ranks : bytes;
+  return (algorithm.needs_mapped() ? 1 : 3) * sent + 2 * own;
+}
+
 double predict(const algo::Algorithm& algorithm, plan::Protocol protocol, algo::Collective collective,
                const CallShape& shape, bool oversubscribed) {
   const auto bytes = static_cast<double>(shape.bytes);
   const algo::Algorithm::Cost cost = algorithm.cost(collective, shape.ranks, bytes);
-  const double share = bytes / std::max(1, shape.ranks);
-  double hop = oversubscribed ? hop_oversubscribed_ns : hop_ns, passes = algorithm.needs_mapped() ? 1 : 2;
-  if (protocol == plan::Protocol::simple && !algorithm.needs_mapped() && share > 48) hop *= 1.6;
-  if (algorithm.needs_mapped()) hop *= 1.5;  // ready, work, done
-  if (protocol == plan::Protocol::ll) passes *= 2;
-  if (protocol == plan::Protocol::ll128) passes *= 1.25;
-  const double moved = std::max(cost.bytes_sent, 1.0) * passes + bytes;
-  const double sharing = oversubscribed ? 2 : 1;
-  return launch_ns + cost.hops * hop + cost.messages * message_ns + sharing * moved / bandwidth(2 * bytes);
+  double hop = oversubscribed ? hop_oversubscribed_ns : hop_ns;
+  if (algorithm.needs_mapped()) hop *= 1.5;  // that memory is ready and that peers are done are hops too
+  if (protocol == plan::Protocol::simple && !algorithm.needs_mapped() && bytes / shape.ranks > 48) hop *= 1.6;
+  double touched = touched_bytes(algorithm, collective, shape, cost.bytes_sent);
+  if (protocol == plan::Protocol::ll) touched *= 2;
+  if (protocol == plan::Protocol::ll128) touched *= 1.15;
+  return launch_ns + cost.hops * hop + cost.messages * message_ns +
+         (oversubscribed ? 2 : 1) * touched / bandwidth(2 * bytes);
 }
 
 std::string refusal(const algo::Algorithm& algorithm, plan::Protocol protocol, const CallShape& shape,

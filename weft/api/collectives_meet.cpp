@@ -62,6 +62,9 @@ uint64_t Meeting::publish(const CallHeader& header) {
   std::fill(seen_.begin(), seen_.end(), false);
   seen_[me] = true;
   missing_ = communicator_.size() - 1;
+  transport::Transport& transport = communicator_.transport();
+  for (int peer = 0; peer < communicator_.size(); ++peer)
+    if (transport.parked(peer).load(std::memory_order_relaxed) && peer != communicator_.rank()) transport.wake(peer);
   return sequence_;
 }
 
