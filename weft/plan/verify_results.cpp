@@ -89,7 +89,7 @@ class Checker {
     if (terms.normal(have, any, hops) != terms.normal(*want, any, hops))
       different(rank, cell, have, *want);
     else if (plan_.order == Order::fixed)
-      same_tree(post, target, rank, cell, have);
+      same_tree({&post, target, launch}, rank, cell, have);
     same_bits(buffer, rank, cell, coord, launch, have, *want);
   }
 
@@ -107,11 +107,12 @@ class Checker {
         "numbers");
   }
 
-  // order fixed: the same tree for every cell.
-  void same_tree(const Post& post, size_t target, int rank, const std::string& cell, Term have) {
+  // order fixed: the same tree for every cell of one launch. (A state's tree grows from launch to launch.)
+  using Goal = std::tuple<const Post*, size_t, int>;
+  void same_tree(const Goal& goal, int rank, const std::string& cell, Term have) {
     const Term tree = run_.subject().terms.skeleton(have);
     if (tree == no_term) return;
-    const auto [place, fresh] = trees_.try_emplace({&post, target}, std::pair(tree, cell));
+    const auto [place, fresh] = trees_.try_emplace(goal, std::pair(tree, cell));
     if (!fresh && place->second.first != tree)
       add("V12", rank, cell,
           fmt::format(
@@ -137,7 +138,7 @@ class Checker {
   SymbolicRun& run_;
   PostTerms posts_;
   const Plan& plan_;
-  std::map<std::pair<const Post*, size_t>, std::pair<Term, std::string>> trees_;
+  std::map<Goal, std::pair<Term, std::string>> trees_;
   std::map<std::pair<uint64_t, Term>, std::pair<Term, int>> bits_;
 };
 
