@@ -127,6 +127,67 @@ void unsupported(const Algorithm& algorithm, Collective collective) {
               fmt::format("take one of: {}", able));
 }
 
+Half Algorithm::scatter(const ScatterSite& site) const { unsupported(*this, site.collective); }
+Half Algorithm::gather(const GatherSite& site) const { unsupported(*this, site.collective); }
+
+Parts part_if(std::string_view condition, const Parts& parts) {
+  Parts result = parts;
+  result.first = expr::call("sel", {number(condition), parts.first, expr::name("none")});
+  return result;
+}
+
+namespace {
+
+std::string_view name_of(Protocol protocol) {
+  return protocol == Protocol::simple ? "simple" : protocol == Protocol::ll ? "ll" : "ll128";
+}
+std::string_view name_of(Order order) {
+  return order == Order::rank ? "rank" : order == Order::fixed ? "fixed" : "any";
+}
+
+kernel::Kernel one_line(const Id& name, const std::string& line) {
+  kernel::Kernel kernel;
+  kernel.name = name;
+  kernel.inputs = {"x"};
+  kernel.outputs = {"y"};
+  kernel::Assignment assignment;
+  assignment.name = "y";
+  assignment.value = expr::parse(line, expr::Syntax::program);
+  kernel.body = {assignment};
+  return kernel;
+}
+
+}  // namespace
+
+kernel::Kernel average_kernel(const std::string& dtype) {
+  const std::optional<Dtype> known = parse_dtype(dtype);
+  if (!known || !is_integer(*known)) return one_line("avg", "x / ranks");
+  if (!is_signed(*known)) return one_line("avg", fmt::format("{}(u64(x) / ranks)", dtype));
+  return one_line("avg", fmt::format("{}(select(x < 0, (i64(x) + (ranks - 1)) / ranks, i64(x) / ranks))", dtype));
+}
+
+kernel::Kernel premultiply_kernel() {
+  kernel::Kernel kernel = one_line("premul", "scale * x");
+  kernel.scalars = {"scale"};
+  return kernel;
+}
+
+Plan plan_from_text(const Algorithm& algorithm, const PlanRequest& request, std::string_view text) {
+  const bool sums = reduces(request.collective);
+  std::string head =
+      fmt::format("plan 1 {}_{}{}\norder {}\nround {}\nparam T = {}\n", algorithm.plan_name(), name(request.collective),
+                  request.counts == Counts::even ? "" : "_v", name_of(sums ? algorithm.order() : Order::rank),
+                  sums && algorithm.round() == Round::hops ? "hops" : "once", request.dtype);
+  if (has_root(request.collective)) head += fmt::format("param root = {}\nrequire root < n\n", request.root);
+  head += fmt::format("channels {}\n", request.channels);
+  const std::string wire = request.wire.empty() ? "" : " wire " + request.wire;
+  return plan::parse(
+      head + fmt::format(fmt::runtime(text),
+                         fmt::arg("link", fmt::format("{} slots {}{}", name_of(request.protocol), request.slots, wire)),
+                         fmt::arg("loop", request.slices > 1 ? fmt::format(" slices {}:", request.slices) : ":"),
+                         fmt::arg("grain", request.grain > 1 ? fmt::format(" grain {}", request.grain) : "")));
+}
+
 namespace {
 
 // Blocks have no text of their own: they are compared through a lane that holds nothing else.

@@ -48,6 +48,19 @@ plan::Family family(const GatherSite& site);
 
 [[noreturn]] void unsupported(const Algorithm& algorithm, Collective collective);
 
+// A condition in text that must hold for an operand to be there: `part` where it holds, absent where not.
+plan::Parts part_if(std::string_view condition, const plan::Parts& parts);
+
+// A whole plan from the text behind its head (name, order, round, T, root, channels). In the text {link} stands for
+// protocol, slots and wire as requested, {loop} for the end of a loop line, {grain} for a space's grain; braces of the
+// plan are doubled.
+plan::Plan plan_from_text(const Algorithm& algorithm, const PlanRequest& request, std::string_view text);
+
+// The kernel of an average: divides by the ranks; of integers toward zero, in 64 bits (ranks may not fit the dtype).
+kernel::Kernel average_kernel(const std::string& dtype);
+// What a premultiplied sum does to a contribution: `scale * x`, the launch's scalar.
+kernel::Kernel premultiply_kernel();
+
 // Adds what is not there yet; blocks, awaits and lets are compared by their text.
 void add_new(plan::Body& into, const plan::Body& items);
 void add_new(std::vector<plan::Await>& into, const std::vector<plan::Await>& awaits);

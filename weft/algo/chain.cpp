@@ -16,6 +16,7 @@ class Chain : public Algorithm {
   Order order() const override { return Order::rank; }
   Round round() const override { return Round::hops; }
   bool needs_mapped() const override { return false; }
+  Id gather_family() const override { return "down"; }
   bool supports(Collective c) const override {
     return c == Collective::all_reduce || c == Collective::broadcast || c == Collective::reduce;
   }
@@ -37,9 +38,9 @@ class Chain : public Algorithm {
     if (ranks == 1) return {0, 0, 0};
     const double hops = ranks - 1;
     if (collective == Collective::broadcast) return relay_cost(collective, ranks, bytes);
-    if (collective == Collective::reduce) return {bytes, 1, hops + 1};
+    if (collective == Collective::reduce) return {bytes, 1, hops + 1, bytes, hops + 1};
     const double ways = ranks > 2 ? 2 : 1;  // a rank in the middle sends both ways
-    return {ways * bytes, ways, 2 * hops};
+    return {ways * bytes, ways, 2 * hops, bytes, hops};
   }
 
  private:

@@ -17,7 +17,7 @@ class Direct : public Algorithm {
   Order order() const override { return Order::rank; }
   Round round() const override { return Round::once; }
   bool needs_mapped() const override { return true; }
-  bool supports(Collective) const override { return true; }
+  bool supports(Collective c) const override { return c != Collective::send_recv; }
   Owner owner(Collective c) const override {
     return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part;
   }
@@ -44,14 +44,73 @@ class Direct : public Algorithm {
     if (ranks == 1) return {0, 0, 0};
     const double others = ranks - 1;
     switch (collective) {
-      case Collective::all_reduce: return {2 * others / ranks * bytes, 0, 2};
-      case Collective::reduce: return {others * bytes, 0, 2};
+      case Collective::all_reduce: return {2 * others / ranks * bytes, 0, 2, others / ranks * bytes};
+      case Collective::reduce_scatter: return {others / ranks * bytes, 0, 2, others / ranks * bytes};
+      case Collective::reduce: return {others * bytes, 0, 2, others * bytes};
       case Collective::broadcast: return {bytes, 0, 2};
+      case Collective::barrier: return {0, 0, 1};
+      case Collective::scatter:
+      case Collective::gather: return {bytes / ranks, 0, 2};  // each rank fetches or stores its own part
       default: return {others / ranks * bytes, 0, 2};
     }
   }
 
+  std::optional<Plan> whole_plan(const PlanRequest& request) const override {
+    switch (request.collective) {
+      case Collective::scatter: return plan_from_text(*this, request, scatter_text);
+      case Collective::gather: return plan_from_text(*this, request, gather_text);
+      case Collective::all_to_all: return plan_from_text(*this, request, all_to_all_text);
+      case Collective::barrier: {
+        PlanRequest one = request;
+        one.channels = 1;
+        return plan_from_text(*this, one, barrier_text);
+      }
+      default: return std::nullopt;
+    }
+  }
+
  private:
+  static constexpr std::string_view scatter_text = R"(space s parts n even{grain}
+buffer x s T in mapped
+buffer y s T out own r
+post y[p] = x@root[p]
+lane main:
+  ready:
+  loop s:
+    get: x@root[r] -> y[r] after ready@root
+  when r == root:
+    done: after get@0..n
+)";
+  static constexpr std::string_view gather_text = R"(space s parts n even{grain}
+buffer x s T in own r
+buffer y s T out mapped
+post y[p] = x@sel(r == root, p, none)[p]
+lane main:
+  ready:
+  loop s:
+    put: x[r] -> y@root[r] after ready@root
+  when r == root:
+    done: after put@0..n
+)";
+  // Two lanes, since an await of another rank waits until that rank has left the block.
+  static constexpr std::string_view barrier_text = R"(lane arrive:
+  here:
+lane main:
+  there: after arrive.here@0..n
+)";
+  // Everybody fetches, beginning behind itself, so that no two ranks read one peer at a time.
+  static constexpr std::string_view all_to_all_text = R"(space s parts n equal{grain}
+buffer x s T in mapped
+buffer y s T out
+post y[p] = x@p[r]
+lane main:
+  ready:
+  loop s:
+    for j in 0..n:
+      get: x@r+j[r] -> y[r+j] after ready@r+j
+  done: after get@0..n
+)";
+
   // ready; ... joint after ready@0..n ...; done after fin@0..n.
   static Half handshake(const Id& suffix, const Id& joint, const Id& earlier) {
     Half half;

@@ -13,7 +13,7 @@ class Gather : public Algorithm {
   Order order() const override { return Order::rank; }
   Round round() const override { return Round::once; }
   bool needs_mapped() const override { return false; }
-  bool supports(Collective) const override { return true; }
+  bool supports(Collective c) const override { return has_joint(c); }
   Owner owner(Collective c) const override {
     return c == Collective::reduce_scatter || c == Collective::all_gather ? Owner::part : Owner::root;
   }
@@ -35,8 +35,9 @@ class Gather : public Algorithm {
     if (ranks == 1) return {0, 0, 0};
     const double others = ranks - 1;
     switch (collective) {
-      case Collective::all_reduce: return {others * bytes, others, 2};
-      case Collective::reduce_scatter: return {bytes, static_cast<double>(ranks), 2};
+      case Collective::all_reduce: return {others * bytes, others, 2, others * bytes};
+      case Collective::reduce_scatter:
+        return {bytes, static_cast<double>(ranks), 2, others * bytes, 1, others * bytes, others * ranks};
       case Collective::all_gather: return {others * others / ranks * bytes, others * others, 2};
       default: return star_cost(collective, ranks, bytes);
     }

@@ -1,4 +1,6 @@
 // Halves joined, and the complete plan of one collective: buffers x -> y, with the post that the verifier proves.
+#include <optional>
+
 #include "weft/algo/build.h"
 
 namespace weft::algo {
@@ -41,18 +43,17 @@ Joined join(const Half* scatter, const std::vector<Half>& gathers, Step step, Bo
 
 namespace {
 
-bool scatters(Collective c) {
-  return c == Collective::all_reduce || c == Collective::reduce_scatter || c == Collective::reduce;
-}
 bool gathers(Collective c) {
   return c == Collective::all_reduce || c == Collective::all_gather || c == Collective::broadcast;
 }
-bool has_root(Collective c) { return c == Collective::broadcast || c == Collective::reduce; }
+
+// Where contributions are multiplied first: what is reduced then.
+constexpr const char* premultiplied = "px";
 
 ScatterSite scatter_site(const PlanRequest& request) {
   ScatterSite site;
   site.collective = request.collective;
-  site.buffer = "x";
+  site.buffer = request.premultiply ? premultiplied : "x";
   site.space = "s";
   site.dtype = "T";
   site.reduction = request.reduction;
@@ -75,7 +76,7 @@ GatherSite gather_site(const Algorithm& algorithm, const PlanRequest& request) {
   site.slots = request.slots;
   site.slices = request.slices;
   site.protocol = request.protocol;
-  if (scatters(request.collective)) site.joint = "fin";
+  if (reduces(request.collective)) site.joint = "fin";
   if (has_root(request.collective)) site.root = expr::name("root");
   if (request.collective == Collective::all_reduce) site.family = own_gather_family(algorithm);
   return site;
@@ -110,12 +111,20 @@ PostTerm cell(Operand operand) {
   return term;
 }
 
+PostTerm applied(const Id& kernel, const std::vector<Id>& scalars, PostTerm term) {
+  PostTerm result;
+  result.kind = PostTerm::Kind::kernel;
+  result.call = {kernel, scalars};
+  result.args = {std::move(term)};
+  return result;
+}
+
 Post post(const PlanRequest& request) {
   Post result;
   result.var = "p";
   result.targets = {slice("y", part("p"))};
   result.value = cell(slice_at("x", peer(request.collective == Collective::broadcast ? "root" : "p"), part("p")));
-  if (!scatters(request.collective)) return result;
+  if (!reduces(request.collective)) return result;
   PostTerm sum;
   sum.kind = PostTerm::Kind::reduce;
   sum.reduction = request.reduction;
@@ -123,60 +132,79 @@ Post post(const PlanRequest& request) {
   sum.lo = number("0");
   sum.hi = number("n");
   sum.args = {cell(slice_at("x", peer("i"), part("p")))};
-  result.value = sum;
-  if (!request.average) return result;
-  PostTerm mean;
-  mean.kind = PostTerm::Kind::kernel;
-  mean.call.name = "avg";
-  mean.args = {sum};
-  result.value = mean;
+  if (request.premultiply) sum.args = {applied("premul", {"scale"}, sum.args[0])};
+  result.value = request.average ? applied("avg", {}, sum) : sum;
   return result;
 }
 
-kernel::Kernel average() {
-  kernel::Kernel kernel;
-  kernel.name = "avg";
-  kernel.inputs = {"x"};
-  kernel.outputs = {"y"};
-  kernel::Assignment line;
-  line.name = "y";
-  line.value = expr::parse("x / ranks", expr::Syntax::program);
-  kernel.body = {line};
-  return kernel;
-}
-
-Space space(Owner owner, int64_t grain) {
+Space space(Owner owner, const PlanRequest& request) {
   Space result;
   result.name = "s";
   result.parts = number(owner == Owner::part ? "n" : "1");
-  result.grain = grain;
+  result.grain = request.grain;
+  if (request.counts == Counts::given) result.kind = Space::Kind::given;
   return result;
+}
+
+// Chunk by chunk where only this rank reads the products; all of them before the loop where peers do.
+void premultiply(const Algorithm& algorithm, const PlanRequest& request, Joined& joined) {
+  Buffer made;
+  made.name = premultiplied;
+  made.space = "s";
+  made.dtype = "T";
+  made.mapped = algorithm.needs_mapped();
+  made.depth = algorithm.needs_mapped() ? 0 : 1;
+  joined.scratch.push_back(made);
+  const Parts all = algorithm.owner(request.collective) == Owner::part ? parts("0", "n") : part("0");
+  Step step = copy("pre", slice("x", all), {slice(premultiplied, all)});
+  step.kernel = {"premul", {"scale"}};
+  if (algorithm.needs_mapped())
+    joined.before.insert(joined.before.begin(), Loop{{"s"}, 1, {step}});
+  else
+    joined.loop.insert(joined.loop.begin(), step);
+}
+
+[[noreturn]] void refuse(const std::string& what, const std::string& remedy) {
+  throw Error(ErrorKind::user, what, remedy);
+}
+
+void check_reduction(const PlanRequest& request) {
+  const bool special = request.average || request.premultiply;
+  if (special && !reduces(request.collective))
+    refuse(fmt::format("an average or a premultiplied sum in {}, which reduces nothing", name(request.collective)),
+           "ask for it in all_reduce, reduce_scatter or reduce");
+  if (special && request.reduction != kernel::Reduction::sum)
+    refuse(fmt::format("the average or premultiplied sum of a {}", kernel::name(request.reduction)),
+           "both are sums: an average divides by the ranks, a premultiplied one multiplies first");
+  const std::optional<Dtype> dtype = parse_dtype(request.dtype);
+  if (special && dtype == Dtype::boolean)
+    refuse("an average or a premultiplied sum of bools", "convert them to a number first");
+  if (dtype && reduces(request.collective)) kernel::check_reduction(request.reduction, *dtype);
 }
 
 void check(const Algorithm& algorithm, const PlanRequest& request) {
   if (!algorithm.supports(request.collective)) unsupported(algorithm, request.collective);
-  if (request.average && !scatters(request.collective))
-    throw Error(ErrorKind::user, fmt::format("an average in {}, which reduces nothing", name(request.collective)),
-                "ask for it in all_reduce, reduce_scatter or reduce");
-  if (request.average && request.reduction != kernel::Reduction::sum)
-    throw Error(ErrorKind::user, fmt::format("the average of a {}", kernel::name(request.reduction)),
-                "an average is a sum divided by the ranks");
-  if (request.channels < 1 || request.slots < 1 || request.slices < 1)
-    throw Error(ErrorKind::user,
-                fmt::format("{} channels, {} slots, {} slices", request.channels, request.slots, request.slices),
-                "each is at least 1");
-  if (request.slices >= request.slots && !algorithm.needs_mapped())
+  if (!algorithm.supports(request.collective, request.counts))
     throw Error(
-        ErrorKind::user, fmt::format("{} slices and {} slots", request.slices, request.slots),
+        ErrorKind::unsupported,
+        fmt::format("{} has no {} with counts of its own for each part", algorithm.name(), name(request.collective)),
+        "take pairwise, which moves each part by itself");
+  check_reduction(request);
+  if (request.channels < 1 || request.slots < 1 || request.slices < 1)
+    refuse(fmt::format("{} channels, {} slots, {} slices", request.channels, request.slots, request.slices),
+           "each is at least 1");
+  if (request.slices >= request.slots && !algorithm.needs_mapped())
+    refuse(
+        fmt::format("{} slices and {} slots", request.slices, request.slots),
         "a link needs more slots than a chunk has slices, or all ranks hold a message that they cannot pass on (V8)");
   if (has_root(request.collective) && request.root < 0)
-    throw Error(ErrorKind::user, fmt::format("root {}", request.root), "a root is a rank, from 0");
+    refuse(fmt::format("root {}", request.root), "a root is a rank, from 0");
 }
 
 Step joint(const PlanRequest& request, const std::vector<Half>& spreading) {
   Step step;
-  step.label = scatters(request.collective) ? "fin" : "own";
-  if (!scatters(request.collective))
+  step.label = reduces(request.collective) ? "fin" : "own";
+  if (!reduces(request.collective))
     step.others = {slice("x", part(request.collective == Collective::all_gather ? "r" : "0"))};
   if (request.average) step.kernel.name = "avg";
   if (request.collective == Collective::reduce_scatter) step.targets = {slice("y", part("r"))};
@@ -185,25 +213,13 @@ Step joint(const PlanRequest& request, const std::vector<Half>& spreading) {
   return step;
 }
 
-}  // namespace
-
-Id own_gather_family(const Algorithm& algorithm) {
-  if (algorithm.name() == "ring" || algorithm.needs_mapped()) return "";
-  return algorithm.name() == "chain" ? "down" : "ag";
-}
-
-Plan make_plan(const Algorithm& algorithm, const PlanRequest& request) {
-  check(algorithm, request);
-  std::optional<Half> reducing;
-  std::vector<Half> spreading;
-  if (scatters(request.collective)) reducing = algorithm.scatter(scatter_site(request));
-  if (gathers(request.collective)) spreading.push_back(algorithm.gather(gather_site(algorithm, request)));
-  Joined joined = join(reducing ? &*reducing : nullptr, spreading, joint(request, spreading));
-
+// The pieces of a plan whose halves have met.
+Plan assemble(const Algorithm& algorithm, const PlanRequest& request, const Joined& joined) {
   Plan plan;
-  plan.name = fmt::format("{}_{}", algorithm.name(), name(request.collective));
-  plan.order = scatters(request.collective) ? algorithm.order() : Order::rank;
-  plan.round = scatters(request.collective) ? algorithm.round() : Round::once;
+  plan.name = fmt::format("{}_{}{}", algorithm.plan_name(), name(request.collective),
+                          request.counts == Counts::even ? "" : "_v");
+  plan.order = reduces(request.collective) ? algorithm.order() : Order::rank;
+  plan.round = reduces(request.collective) ? algorithm.round() : Round::once;
   plan.params.push_back({"T", request.dtype});
   if (has_root(request.collective)) {
     plan.params.push_back({"root", std::to_string(request.root)});
@@ -211,21 +227,37 @@ Plan make_plan(const Algorithm& algorithm, const PlanRequest& request) {
   }
   plan.lets = joined.lets;
   plan.channels = expr::integer(request.channels);
-  plan.spaces = {space(algorithm.owner(request.collective), request.grain)};
+  plan.spaces = {space(algorithm.owner(request.collective), request)};
   plan.buffers = buffers(algorithm, request.collective, joined);
   plan.families = joined.families;
   plan.posts = {post(request)};
-  if (request.average) plan.kernels = {average()};
-  Loop loop;
-  loop.spaces = {"s"};
-  loop.slices = request.slices;
-  loop.body = joined.loop;
+  if (request.average) plan.kernels.push_back(average_kernel(request.dtype));
+  if (request.premultiply) plan.kernels.push_back(premultiply_kernel());
   Lane main{"main", joined.before};
-  main.body.push_back(loop);
+  main.body.push_back(Loop{{"s"}, request.slices, joined.loop});
   main.body.insert(main.body.end(), joined.behind.begin(), joined.behind.end());
   plan.lanes = {main};
   plan.lanes.insert(plan.lanes.end(), joined.lanes.begin(), joined.lanes.end());
   return plan;
+}
+
+}  // namespace
+
+Id own_gather_family(const Algorithm& algorithm) { return algorithm.gather_family(); }
+
+Plan make_plan(const Algorithm& algorithm, const PlanRequest& asked) {
+  check(algorithm, asked);
+  PlanRequest request = asked;
+  const int multiple = algorithm.channel_multiple();
+  request.channels = (request.channels + multiple - 1) / multiple * multiple;
+  if (std::optional<Plan> plan = algorithm.whole_plan(request)) return *plan;
+  std::optional<Half> reducing;
+  std::vector<Half> spreading;
+  if (reduces(request.collective)) reducing = algorithm.scatter(scatter_site(request));
+  if (gathers(request.collective)) spreading.push_back(algorithm.gather(gather_site(algorithm, request)));
+  Joined joined = join(reducing ? &*reducing : nullptr, spreading, joint(request, spreading));
+  if (request.premultiply) premultiply(algorithm, request, joined);
+  return assemble(algorithm, request, joined);
 }
 
 }  // namespace weft::algo

@@ -26,7 +26,7 @@ class Everyone : public Algorithm {
 
   Cost cost(Collective, int ranks, double bytes) const override {
     const double others = ranks - 1;
-    return {others * bytes, needs_mapped() ? 0 : others, ranks > 1 ? 1.0 : 0.0};
+    return {others * bytes, needs_mapped() ? 0 : others, ranks > 1 ? 1.0 : 0.0, others * bytes};
   }
 
  protected:

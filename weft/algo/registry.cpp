@@ -4,6 +4,8 @@
 // that nobody names, and the order of initialisation is nobody's choice. So the list is written out.
 #include "weft/algo/registry.h"
 
+#include <charconv>
+
 namespace weft::algo {
 
 std::string_view name(Collective collective) {
@@ -13,6 +15,11 @@ std::string_view name(Collective collective) {
     case Collective::all_gather: return "all_gather";
     case Collective::broadcast: return "broadcast";
     case Collective::reduce: return "reduce";
+    case Collective::scatter: return "scatter";
+    case Collective::gather: return "gather";
+    case Collective::all_to_all: return "all_to_all";
+    case Collective::send_recv: return "send_recv";
+    case Collective::barrier: return "barrier";
   }
   return "";
 }
@@ -26,7 +33,13 @@ const std::vector<const Algorithm*>& algorithms() {
 const Algorithm* find_algorithm(std::string_view name) {
   for (const Algorithm* algorithm : algorithms())
     if (algorithm->name() == name) return algorithm;
-  return nullptr;
+  constexpr std::string_view levels = "hierarchical:";
+  int host_ranks = 0;
+  if (name.substr(0, levels.size()) != levels) return nullptr;
+  const std::string_view number = name.substr(levels.size());
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), host_ranks);
+  const bool whole = error == std::errc() && end == number.data() + number.size();
+  return whole && host_ranks > 0 ? &hierarchical(host_ranks) : nullptr;
 }
 
 }  // namespace weft::algo

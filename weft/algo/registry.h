@@ -12,5 +12,14 @@ const Algorithm& mesh();
 const Algorithm& ring();
 const Algorithm& chain();
 const Algorithm& gather_all();
+const Algorithm& halving();
+const Algorithm& doubling();
+const Algorithm& bruck();
+const Algorithm& pat();
+const Algorithm& tree();
+const Algorithm& binomial();
+const Algorithm& dissemination();
+// For hosts of so many ranks; not in the list, found as "hierarchical:4". Kept for good.
+const Algorithm& hierarchical(int host_ranks);
 
 }  // namespace weft::algo

@@ -16,7 +16,8 @@ class Ring : public Algorithm {
   Order order() const override { return Order::any; }
   Round round() const override { return Round::hops; }
   bool needs_mapped() const override { return false; }
-  bool supports(Collective) const override { return true; }
+  Id gather_family() const override { return ""; }
+  bool supports(Collective c) const override { return has_joint(c); }
   Owner owner(Collective c) const override {
     return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part;
   }
@@ -55,7 +56,8 @@ class Ring : public Algorithm {
   Cost cost(Collective collective, int ranks, double bytes) const override {
     if (owner(collective) == Owner::root) return relay_cost(collective, ranks, bytes);
     const double others = ranks - 1, shots = collective == Collective::all_reduce ? 2 : 1;
-    return {shots * others / ranks * bytes, shots * others, shots * others};
+    const double least = others / ranks * bytes;
+    return {shots * least, shots * others, shots * others, reduces(collective) ? least : 0};
   }
 
  private:

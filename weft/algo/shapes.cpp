@@ -54,16 +54,65 @@ Half relay_spread(const GatherSite& site, const Expr& root) {
   return half;
 }
 
+Buffer partial_sums(const ScatterSite& site) {
+  Buffer sums;
+  sums.name = "sums" + site.suffix;
+  sums.space = site.space;
+  sums.dtype = site.dtype;
+  sums.depth = 1;
+  return sums;
+}
+
+std::vector<Operand> held(const ScatterSite& site, const Parts& parts, const std::string& first) {
+  return {slice(site.buffer, part_if(first, parts)),
+          slice("sums" + site.suffix, part_if(fmt::format("not ({})", first), parts))};
+}
+
+Step add(const ScatterSite& site, const Id& label, std::vector<Operand> sources, Operand target) {
+  return reduce(label + site.suffix, site.reduction, std::move(sources), {std::move(target)});
+}
+
+std::vector<Let> core_lets() {
+  return {{"hd_m", number("p2floor(n)")},
+          {"hd_e", number("n-hd_m")},
+          {"hd_home", number("sel(r < 2*hd_e and r % 2 == 1, r-1, none)")},
+          {"hd_extra", number("sel(r < 2*hd_e and r % 2 == 0, r+1, none)")},
+          {"hd_core", number("sel(r < 2*hd_e, r/2, r-hd_e)")}};
+}
+
+std::string rank_of_core(const std::string& core) { return fmt::format("min(2*({0}), {0}+hd_e)", core); }
+
+int largest_power_of_two(int ranks) {
+  int m = 1;
+  while (2 * m <= ranks) m *= 2;
+  return m;
+}
+
+int log2_ceiling(int ranks) {
+  int rounds = 0;
+  while (1 << rounds < ranks) ++rounds;
+  return rounds;
+}
+
+double folded_hops(int ranks) {
+  const int m = largest_power_of_two(ranks), extras = ranks - m;
+  return log2_ceiling(m) + (extras > 0 ? 1 : 0) + (2 * extras > m ? 1 : 0);
+}
+
 Algorithm::Cost star_cost(Collective collective, int ranks, double bytes) {
   if (ranks == 1) return {0, 0, 0};
   const double others = ranks - 1;
-  return collective == Collective::broadcast ? Algorithm::Cost{others * bytes, others, 1}
-                                             : Algorithm::Cost{bytes, 1, 1};
+  if (collective == Collective::broadcast) return {others * bytes, others, 1};
+  Algorithm::Cost cost{bytes, 1, 1, others * bytes};
+  cost.bytes_received = others * bytes;
+  cost.messages_received = others;
+  return cost;
 }
 
-Algorithm::Cost relay_cost(Collective, int ranks, double bytes) {
+Algorithm::Cost relay_cost(Collective collective, int ranks, double bytes) {
   if (ranks == 1) return {0, 0, 0};
-  return {bytes, 1, static_cast<double>(ranks - 1)};
+  const double hops = ranks - 1;
+  return {bytes, 1, hops, collective == Collective::broadcast ? 0 : bytes, hops};
 }
 
 }  // namespace weft::algo

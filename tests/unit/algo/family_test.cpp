@@ -1,0 +1,212 @@
+// The whole family: every algorithm of the registry (hierarchical for hosts of 1 to 4 ranks) in every collective, with
+// even and with given parts: accepted by the verifier, and equal to the meaning of the collective, exactly, in random
+// schedules. WEFT_SLOW runs whole matrices of what is sampled here.
+#include <random>
+
+#include "tests/unit/algo/cells.h"
+#include "tests/unit/algo/members.h"
+#include "weft/base/dtype.h"
+#include "weft/base/error.h"
+#include "weft/plan/verify.h"
+
+namespace weft::algo {
+namespace {
+
+void expect_verified(const Member& member, const PlanRequest& request, std::vector<int> ranks) {
+  plan::VerifyOptions options;
+  for (const int n : ranks)
+    if (member.takes(n) && n > request.root && n > std::max(request.from, request.to)) options.ranks.push_back(n);
+  if (options.ranks.empty()) return;
+  const plan::Verdict verdict = plan::verify(make_plan(*member.algorithm, request), options);
+  ASSERT_TRUE(verdict.ok()) << member.title() << " with " << request.channels << " channels, root " << request.root
+                            << ": " << plan::print(verdict.findings[0]);
+}
+
+TEST(Family, VerifierAcceptsOneToEightRanks) {
+  each_member([](const Member& member) { expect_verified(member, request_of(member), {1, 2, 3, 4, 5, 6, 7, 8}); });
+}
+
+TEST(Family, VerifierAcceptsChannelsSlicesAndRoots) {
+  each_member([](const Member& member) {
+    PlanRequest request = request_of(member, 3);
+    request.slices = 2;
+    request.protocol = plan::Protocol::ll128;
+    expect_verified(member, request, {2, 3, 4});
+    if (has_root(member.collective) || member.collective == Collective::send_recv)
+      for (const int root : {1, 3}) {
+        request = request_of(member, 2);
+        request.root = root;
+        request.from = root;
+        request.to = root == 3 ? 3 : 0;
+        expect_verified(member, request, {4, 5, 6});
+      }
+  });
+}
+
+// The logarithmic ones change shape with every bit of n.
+TEST(Family, VerifierAcceptsSixteenRanksOfLogarithmicOnes) {
+  const std::vector<int> ranks = slow() ? std::vector<int>{9, 10, 11, 12, 13, 14, 15, 16, 17} : std::vector<int>{16};
+  each_member([&](const Member& member) {
+    const std::string_view name = member.algorithm->name();
+    if (member.counts != Counts::even || (name != "halving" && name != "bruck" && name != "pat" && name != "tree" &&
+                                          name != "binomial" && name != "dissemination" && name != "hierarchical:4"))
+      return;
+    expect_verified(member, request_of(member), ranks);
+  });
+}
+
+TEST(Family, VerifierAcceptsAveragesAndPremultipliedSums) {
+  each_member([](const Member& member) {
+    if (!reduces(member.collective) || member.counts != Counts::even) return;
+    for (const bool average : {true, false}) {
+      PlanRequest request = request_of(member);
+      request.average = average;
+      request.premultiply = !average;
+      expect_verified(member, request, {1, 2, 3, 4});
+    }
+  });
+}
+
+// A state's value holds earlier launches' sums in it: one tree for every cell, though a larger one in every launch.
+TEST(Family, FixedOrderOfAStateThatCollects) {
+  const std::string text = R"(plan 1 collect
+order fixed
+round once
+channels 2
+space s parts 1 even
+buffer x s f32 in
+buffer w s f32 state
+link main simple slots 4
+post w[p] = collect(sum(i in 0..n: x@i[p]), w[p])
+kernel collect: x, w -> y
+  y = w + x
+lane main:
+  loop s:
+    feed: x[0] -> >0..r, >r+1..n
+    fin: sum(<0..r, x[0], <r+1..n), w[0] -> collect -> w[0]
+)";
+  plan::VerifyOptions options;
+  options.ranks = {2, 3};
+  options.cache = false;
+  EXPECT_TRUE(plan::verify(plan::parse(text), options).ok());
+  std::string other = text;  // on channel 1 another tree
+  const std::string line = "    fin: sum(<0..r, x[0], <r+1..n), w[0] -> collect -> w[0]\n";
+  other.replace(other.find(line), line.size(), R"(    when c == 0:
+      fin: sum(<0..r, x[0], <r+1..n), w[0] -> collect -> w[0]
+    when c == 1:
+      fin2: sum(x[0], <0..r, <r+1..n), w[0] -> collect -> w[0]
+)");
+  const plan::Verdict verdict = plan::verify(plan::parse(other), options);
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_EQ(verdict.findings[0].rule, "V12");
+}
+
+Case case_of(const Member& member, int ranks, std::mt19937_64& random) {
+  Case test;
+  test.request = request_of(member, 1 + static_cast<int>(random() % 3));
+  test.request.slices = 1 + static_cast<int>(random() % 2);
+  test.ranks = ranks;
+  const auto n = static_cast<uint64_t>(ranks);
+  test.request.root = static_cast<int>(random() % n);
+  test.request.from = static_cast<int>(random() % n);
+  test.request.to = static_cast<int>(random() % n);
+  test.seed = random();
+  test.chunk = 1 + static_cast<int64_t>(random() % 9);
+  test.in_place = random() % 2 == 0;
+  const size_t parts = static_cast<size_t>(member.collective == Collective::all_to_all ? ranks * ranks : ranks);
+  for (size_t p = 0; p < parts; ++p) test.counts.push_back(random() % 3 == 0 ? 0 : static_cast<int64_t>(random() % 23));
+  return test;
+}
+
+void expect_right(const Member& member, const Case& test) {
+  expect_cells(make_plan(*member.algorithm, test.request), test,
+               fmt::format("{} n {} elements {} channels {} slices {} chunk {} root {} seed {}{}", member.title(),
+                           test.ranks, test.elements, test.request.channels, test.request.slices, test.chunk,
+                           test.request.root, test.seed, test.in_place ? " in place" : ""));
+}
+
+TEST(Family, ExactForEveryNumberOfRanksAndSmallSizes) {
+  std::mt19937_64 random(5);
+  each_member([&](const Member& member) {
+    for (int n = 1; n <= 8 && !testing::Test::HasFailure(); ++n) {
+      if (!member.takes(n)) continue;
+      for (int64_t elements = 0; elements <= 20; elements += slow() ? 1 : 1 + static_cast<int64_t>(random() % 6)) {
+        Case test = case_of(member, n, random);
+        test.elements = elements;
+        test.request.dtype = random() % 2 == 0 ? "i32" : "f32";
+        expect_right(member, test);
+      }
+    }
+  });
+}
+
+// One element less, as many, one more than whole chunks of whole shares.
+TEST(Family, ExactAroundBordersOfChunks) {
+  std::mt19937_64 random(6);
+  each_member([&](const Member& member) {
+    for (const int n : {2, 3, 6, 8}) {
+      if (!member.takes(n) || testing::Test::HasFailure()) continue;
+      for (const int64_t off : {-1, 0, 1}) {
+        if (!slow() && random() % 2 == 0) continue;
+        Case test = case_of(member, n, random);
+        const int64_t whole =
+            test.chunk * test.request.channels * (member.collective == Collective::all_to_all ? 1 : n);
+        test.elements = std::max<int64_t>(0, whole * static_cast<int64_t>(1 + random() % 2) + off);
+        test.request.dtype = "i64";
+        expect_right(member, test);
+      }
+    }
+  });
+}
+
+TEST(Family, ExactOnSixteenRanks) {
+  std::mt19937_64 random(7);
+  each_member([&](const Member& member) {
+    for (const int n : slow() ? std::vector<int>{9, 11, 12, 13, 15, 16} : std::vector<int>{16}) {
+      if (!member.takes(n) || testing::Test::HasFailure()) continue;
+      Case test = case_of(member, n, random);
+      test.elements = 37;
+      expect_right(member, test);
+    }
+  });
+}
+
+struct Reducing {
+  kernel::Reduction reduction;
+  bool average, premultiply;
+};
+bool legal(const Reducing& r, Dtype dtype) {
+  const bool bits = r.reduction == kernel::Reduction::bit_and || r.reduction == kernel::Reduction::bit_or ||
+                    r.reduction == kernel::Reduction::bit_xor;
+  if (dtype == Dtype::f64x2 || (bits && is_float(dtype))) return false;
+  return !((r.average || r.premultiply) && dtype == Dtype::boolean);
+}
+
+TEST(Family, EveryReductionOfEveryDtype) {
+  using kernel::Reduction;
+  std::mt19937_64 random(8);
+  std::vector<Reducing> reductions = {{Reduction::sum, true, false}, {Reduction::sum, false, true}};
+  for (const auto r : {Reduction::sum, Reduction::prod, Reduction::min, Reduction::max, Reduction::bit_and,
+                       Reduction::bit_or, Reduction::bit_xor, Reduction::logical_and, Reduction::logical_or})
+    reductions.push_back({r, false, false});
+  each_member([&](const Member& member) {
+    if (!reduces(member.collective)) return;
+    for (const Dtype dtype : all_dtypes())
+      for (const Reducing& r : reductions) {
+        if (!legal(r, dtype) || (!slow() && random() % 4 != 0) || testing::Test::HasFailure()) continue;
+        const int n = r.average ? 4 : 1 + static_cast<int>(random() % 6);
+        if (!member.takes(n)) continue;
+        Case test = case_of(member, n, random);
+        test.elements = 19;
+        test.request.dtype = weft::name(dtype);
+        test.request.reduction = r.reduction;
+        test.request.average = r.average;
+        test.request.premultiply = r.premultiply;
+        test.scale = 3;
+        expect_right(member, test);
+      }
+  });
+}
+
+}  // namespace
+}  // namespace weft::algo
