@@ -25,8 +25,8 @@ std::string_view name(Collective collective) {
 }
 
 const std::vector<const Algorithm*>& algorithms() {
-  static const std::vector<const Algorithm*> list = {&pairwise(), &direct(),  &oneshot(),  &mesh(),      &ring(),
-                                                     &chain(),    &halving(), &doubling(), &gather_all()};
+  static const std::vector<const Algorithm*> list = {&pairwise(), &direct(),  &oneshot(),  &mesh(),  &ring(),
+                                                     &chain(),    &halving(), &doubling(), &bruck(), &gather_all()};
   return list;
 }
 
