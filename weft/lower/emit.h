@@ -25,6 +25,11 @@ class Emitter {
   void copies();
 
   // ---- emit_loop.cpp
+  struct Fold {
+    const ir::Op* op;
+    plan::Id buffer, label;
+    int64_t partial = 0, local = -1;
+  };  // first parts
   struct Target {
     plan::Operand operand;
     ir::Name value;
@@ -34,8 +39,9 @@ class Emitter {
     std::optional<algo::Half> scatter;
     std::vector<algo::Half> gathers;
     std::vector<Target> targets;
-    std::vector<ir::Name> sources;  // beside the reduced value
-    std::vector<plan::Id> homes;    // that peers write
+    std::vector<ir::Name> sources;     // beside the reduced value
+    std::vector<plan::Id> homes;       // that peers write
+    std::vector<const ir::Op*> folds;  // of values that it has at hand
   };
   void loop(const Group& group);
   Main main_step(const Group& group);
@@ -45,19 +51,17 @@ class Emitter {
   void add_gather(Main& main, const Group& group, const ir::Op& gather, const ir::Name& value,
                   const plan::Id& handshake);
   void add_sources(Main& main, const Group& group);
+  void add_folds(Main& main, const Group& group);
   void add_kernel(Main& main, const Group& group);
   plan::Id earlier_handshake(const Group& group) const;
-  plan::Body fold_steps(const Group& group);
+  plan::Body fold_steps(const Group& group, const std::vector<const ir::Op*>& but);
+  Fold& fold_of(const ir::Op& op);
+  static plan::Operand partial_of(const Fold& fold);
   void emit_loop(const Group& group, Main main, plan::Body folds);
   void note_made(const Group& group, const Main& main, const algo::Joined& joined);
   plan::Id family_name(const std::string& base, plan::Protocol protocol, int slots, const std::string& dtype);
 
   // ---- emit_small.cpp
-  struct Fold {
-    const ir::Op* op;
-    plan::Id buffer, label;
-    int64_t partial = 0, local = -1;
-  };  // first parts
   struct Bundle {
     plan::Id buffer;
     std::vector<const ir::Op*> reduces;

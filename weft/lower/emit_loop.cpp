@@ -33,10 +33,10 @@ void Emitter::loop(const Group& group) {
   prepare_folds(group);
   if (group.head || !group.maps.empty() || !group.gathers.empty()) {
     Main main = main_step(group);
-    Body folds = fold_steps(group);
+    Body folds = fold_steps(group, main.folds);
     return emit_loop(group, std::move(main), std::move(folds));
   }
-  Body body = fold_steps(group);
+  Body body = fold_steps(group, {});
   if (group.site.kind == Site::Kind::root) body = {algo::when(at_root(group.site), body)};
   add(Loop{{work_.out.plan.spaces[static_cast<size_t>(group.space)].name}, 1, body});
 }
@@ -53,6 +53,7 @@ Emitter::Main Emitter::main_step(const Group& group) {
   for (const ir::Op* op : group.maps) keep(*op);
   add_gathers(main, group, handshake);
   add_sources(main, group);
+  add_folds(main, group);
   add_kernel(main, group);
   return main;
 }
@@ -193,6 +194,24 @@ void Emitter::add_sources(Main& main, const Group& group) {
   for (const ir::Op* op : group.gathers) take(op->args[0]);
 }
 
+// What the step makes or reads anyway is folded there, in registers: a step behind it would read a chunk again, twice for
+// two norms. A value narrower than what it is computed in must be folded as it is stored, so that stays a step of its own.
+void Emitter::add_folds(Main& main, const Group& group) {
+  std::vector<ir::Name> at_hand = main.sources;
+  if (group.head) at_hand.push_back(group.head->name);
+  for (const ir::Op* op : group.maps) at_hand.push_back(op->name);
+  const auto usable = [&](const ir::Name& name) {
+    return std::count(at_hand.begin(), at_hand.end(), name) && size_bytes(work_.value(name).type->dtype) >= 4;
+  };
+  for (const ir::Op* op : group.folds) {
+    if (!std::all_of(op->args.begin(), op->args.end(), usable)) continue;
+    Fold& fold = fold_of(*op);
+    fold.label = main.step.label;
+    main.folds.push_back(op);
+    main.targets.push_back({partial_of(fold), op->name});
+  }
+}
+
 void Emitter::add_kernel(Main& main, const Group& group) {
   std::vector<Id> outputs;
   for (const Target& target : main.targets) {
@@ -201,20 +220,32 @@ void Emitter::add_kernel(Main& main, const Group& group) {
   }
   WEFT_CHECK(!outputs.empty(), "the step {} makes nothing that anybody reads", main.step.label);
   const bool average = group.head && *group.head->attrs.reduce == ir::ReduceOp::avg;
-  if (!average && group.maps.empty() && main.sources.size() + (group.head ? 1 : 0) == 1) return;  // a copy
+  const bool one_source = main.sources.size() + (group.head ? 1 : 0) == 1;
+  if (!average && group.maps.empty() && main.folds.empty() && one_source) return;  // a copy
   KernelMaker kernel(work_, work_.id(group.maps.empty() ? main.targets[0].value : group.maps[0]->name));
   if (group.head) kernel.input(work_.id(group.head->name));
   for (const ir::Name& source : main.sources) kernel.input(work_.id(source));
   if (average) kernel.average(work_.id(group.head->name));
   for (const ir::Op* op : group.maps) kernel.map(*op);
+  for (const ir::Op* op : main.folds) kernel.fold(*op);
   main.step.kernel = kernel.finish(std::move(outputs));
 }
 
-// Each fold reads what the main step left in memory, while the chunk is in cache.
-Body Emitter::fold_steps(const Group& group) {
+Emitter::Fold& Emitter::fold_of(const ir::Op& op) {
+  return *std::find_if(folds_.begin(), folds_.end(), [&](const Fold& f) { return f.op == &op; });
+}
+
+Operand Emitter::partial_of(const Fold& fold) {
+  const std::string part = fold.partial == 0 ? "c" : fmt::format("{}+c", fold.partial);
+  return algo::accumulate(fold.buffer, algo::part(part));
+}
+
+// Each other fold reads what the main step left in memory, while the chunk is in cache.
+Body Emitter::fold_steps(const Group& group, const std::vector<const ir::Op*>& but) {
   Body body;
   for (const ir::Op* op : group.folds) {
-    const Fold& fold = *std::find_if(folds_.begin(), folds_.end(), [&](const Fold& f) { return f.op == op; });
+    if (std::count(but.begin(), but.end(), op)) continue;
+    const Fold& fold = fold_of(*op);
     Step step;
     step.label = fold.label;
     KernelMaker kernel(work_, work_.id(op->name));
@@ -225,8 +256,7 @@ Body Emitter::fold_steps(const Group& group) {
     }
     kernel.fold(*op);
     step.kernel = kernel.finish({work_.id(op->name)});
-    const std::string part = fold.partial == 0 ? "c" : fmt::format("{}+c", fold.partial);
-    step.targets = {algo::accumulate(fold.buffer, algo::part(part))};
+    step.targets = {partial_of(fold)};
     body.push_back(step);
   }
   return body;
