@@ -41,7 +41,7 @@ lane across:
     for j in 1..m:
       put: t[(r+j*g) % n] -> >r+j*g after host.fold
     for h in 0..m-1:
-      red: {sum}(u[sel(h > 0, r, none)], <sel(h == q, none, h*g+i), t[sel(h == q, r, none)]) -> u[r] after host.fold
+      red: {sum}(u[sel(h > 0, r, none)], <sel(h == q, none, h*g+i), t[sel(h == q, r, none)]) -> u[r]
     {joint}: {sum}(u[sel(m > 1, r, none)], <sel(q == m-1, none, (m-1)*g+i), t[sel(q == m-1, r, none)]){kernel} -> y[r] after host.fold
 )";
 

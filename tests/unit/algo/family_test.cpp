@@ -5,9 +5,11 @@
 
 #include "tests/unit/algo/cells.h"
 #include "tests/unit/algo/members.h"
+#include "tests/unit/algo/support.h"
 #include "weft/base/dtype.h"
 #include "weft/base/error.h"
 #include "weft/plan/verify.h"
+#include "weft/plan/walk.h"
 
 namespace weft::algo {
 namespace {
@@ -65,6 +67,112 @@ TEST(Family, VerifierAcceptsAveragesAndPremultipliedSums) {
       expect_verified(member, request, {1, 2, 3, 4});
     }
   });
+}
+
+// Each line of each plan is needed: without it the verifier finds something. What survives is `done`, for whatever the
+// compiler puts behind a collective, and the barrier's await, which guards no data (next test).
+TEST(Family, EveryStepLessIsFound) {
+  int plans = 0;
+  each_member([&](const Member& member) {
+    PlanRequest request = request_of(member, 2);
+    request.to = 1;
+    const std::string text = plan::print(make_plan(*member.algorithm, request));
+    plan::VerifyOptions options;
+    options.cache = false;
+    for (const int n : {2, 3, 4, 5, 6})
+      if (member.takes(n)) options.ranks.push_back(n);
+    for (size_t at = text.find("\nlane ") + 1; at < text.size();) {
+      const size_t end = text.find('\n', at) + 1;
+      const std::string line = text.substr(at, end - at);
+      std::string less = text;
+      less.erase(at, end - at);
+      at = end;
+      if (line.find("done:") != std::string::npos || line.find("there:") != std::string::npos) continue;
+      if (line.ends_with(":\n") && line.find("ready:") == std::string::npos) continue;
+      bool found = false;
+      try {
+        found = !plan::verify(plan::parse(less), options).ok();
+      } catch (const Error&) { found = true; }
+      EXPECT_TRUE(found) << member.title() << " is as good without" << line;
+      ++plans;
+    }
+  });
+  EXPECT_GT(plans, 300);
+}
+
+// Who a rank knows to have come: whatever its messages and awaits bring, in the order of its steps.
+class Arrivals {
+ public:
+  Arrivals(const Algorithm& algorithm, int ranks)
+      : instance_(make_plan(algorithm, request(algorithm)), ranks), known_(static_cast<size_t>(ranks)) {
+    for (int r = 0; r < ranks; ++r) known_[static_cast<size_t>(r)] = uint64_t{1} << r;
+    std::vector<std::vector<plan::FlatStep>> steps(static_cast<size_t>(ranks));
+    size_t longest = 0;
+    for (int r = 0; r < ranks; ++r) {
+      walk(r, steps[static_cast<size_t>(r)]);
+      longest = std::max(longest, steps[static_cast<size_t>(r)].size());
+    }
+    // All ranks take the same steps, so that step by step is a fair order; a receive takes what was sent a step before.
+    for (size_t s = 0; s < longest; ++s) {
+      const std::vector<uint64_t> before = known_;
+      for (int r = 0; r < ranks; ++r) take(r, steps[static_cast<size_t>(r)][s], before);
+    }
+  }
+  uint64_t known(int rank) const { return known_[static_cast<size_t>(rank)]; }
+
+ private:
+  static PlanRequest request(const Algorithm& algorithm) {
+    return request_of({&algorithm, Collective::barrier, Counts::even});
+  }
+  void walk(int rank, std::vector<plan::FlatStep>& steps) const {
+    for (size_t lane = 0; lane < instance_.plan().lanes.size(); ++lane) {
+      plan::Walk walk(instance_, rank, static_cast<int>(lane), 0);
+      while (walk.next_block())
+        for (plan::FlatStep step; walk.next(step);) steps.push_back(step);
+    }
+  }
+  void take(int rank, const plan::FlatStep& step, const std::vector<uint64_t>& before) {
+    const auto learn = [&](int first, int count) {
+      for (int i = 0; i < count; ++i)
+        known_[static_cast<size_t>(rank)] |= before[static_cast<size_t>((first + i) % instance_.ranks())];
+    };
+    for (const plan::FlatOperand& operand : step.operands)
+      if (operand.kind == plan::Operand::Kind::recv) learn(operand.peer_first, operand.peer_count);
+    for (const plan::FlatAwait& await : step.after) learn(await.peer_first, await.peer_count);
+  }
+  plan::Instance instance_;
+  std::vector<uint64_t> known_;
+};
+
+TEST(Family, BarriersWaitForEverybody) {
+  for (const char* name : {"dissemination", "direct"})
+    for (int n = 1; n <= 17; ++n) {
+      const Arrivals arrivals(*find_algorithm(name), n);
+      for (int r = 0; r < n; ++r) EXPECT_EQ(arrivals.known(r), (uint64_t{1} << n) - 1) << name << " n " << n;
+    }
+}
+
+// Order fixed or rank: one tree. With one value per rank at all positions, all elements on all ranks have the same bits.
+TEST(Family, KeptOrdersDoNotDependOnThePosition) {
+  std::mt19937_64 random(9);
+  std::uniform_real_distribution<float> between(-1, 1);
+  for (const Algorithm* algorithm : everything())
+    for (int n = 2; n <= 8; ++n) {
+      if (!algorithm->supports(Collective::all_reduce) || !algorithm->supports_ranks(n) ||
+          algorithm->order() == plan::Order::any)
+        continue;
+      Trial trial;
+      trial.ranks = n;
+      trial.elements = 61;
+      trial.seed = random();
+      for (int r = 0; r < n; ++r) trial.inputs.emplace_back(61, between(random));
+      PlanRequest request;
+      request.channels = 2;
+      request.grain = 1;
+      run(trial, make_plan(*algorithm, request));
+      for (const std::vector<double>& output : trial.outputs)
+        for (const double value : output) ASSERT_EQ(value, trial.outputs[0][0]) << algorithm->name() << " n " << n;
+    }
 }
 
 // A state's value holds earlier launches' sums in it: one tree for every cell, though a larger one in every launch.
