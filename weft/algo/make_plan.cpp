@@ -199,6 +199,8 @@ void check(const Algorithm& algorithm, const PlanRequest& request) {
         "a link needs more slots than a chunk has slices, or all ranks hold a message that they cannot pass on (V8)");
   if (has_root(request.collective) && request.root < 0)
     refuse(fmt::format("root {}", request.root), "a root is a rank, from 0");
+  if (request.from < 0 || request.to < 0)
+    refuse(fmt::format("a message from {} to {}", request.from, request.to), "both are ranks, from 0");
 }
 
 Step joint(const PlanRequest& request, const std::vector<Half>& spreading) {

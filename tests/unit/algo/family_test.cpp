@@ -175,6 +175,43 @@ TEST(Family, KeptOrdersDoNotDependOnThePosition) {
     }
 }
 
+TEST(Family, RefusesWhatHasNoMeaning) {
+  const auto kind = [](std::string_view algorithm, const PlanRequest& request) {
+    try {
+      make_plan(*find_algorithm(algorithm), request);
+    } catch (const Error& error) {
+      EXPECT_FALSE(error.remedy().empty());
+      return error.kind();
+    }
+    return ErrorKind::internal;
+  };
+  PlanRequest request;
+  request.collective = Collective::broadcast;
+  request.counts = Counts::given;
+  EXPECT_EQ(kind("pairwise", request), ErrorKind::unsupported);  // a broadcast has no parts
+  request.collective = Collective::all_reduce;
+  request.counts = Counts::even;
+  EXPECT_EQ(kind("dissemination", request), ErrorKind::unsupported);
+  request.premultiply = true;
+  request.reduction = kernel::Reduction::max;
+  EXPECT_EQ(kind("pairwise", request), ErrorKind::user);
+  request.reduction = kernel::Reduction::sum;
+  request.dtype = "bool";
+  EXPECT_EQ(kind("pairwise", request), ErrorKind::user);
+  request = {};
+  request.dtype = "f32";
+  request.reduction = kernel::Reduction::bit_or;
+  EXPECT_EQ(kind("pairwise", request), ErrorKind::plan);
+  request = {};
+  request.collective = Collective::send_recv;
+  request.to = -1;
+  EXPECT_EQ(kind("pairwise", request), ErrorKind::user);
+  for (const char* name : {"hierarchical:", "hierarchical:0", "hierarchical:2x", "hierarchical:-2", "hierarchical"})
+    EXPECT_EQ(find_algorithm(name), nullptr) << name;
+  EXPECT_EQ(find_algorithm("hierarchical:2"), &hierarchical(2));
+  EXPECT_THROW(plan::Instance(make_plan(hierarchical(4), PlanRequest{}), 6), Error);  // 6 ranks are no hosts of 4
+}
+
 // A state's value holds earlier launches' sums in it: one tree for every cell, though a larger one in every launch.
 TEST(Family, FixedOrderOfAStateThatCollects) {
   const std::string text = R"(plan 1 collect

@@ -128,5 +128,29 @@ TEST(Traffic, CountsBeyondTwoToTheThirtyOne) {
   });
 }
 
+// The same where the launch gives the counts: nothing between two ranks, 2^33 elements between the next two.
+TEST(Traffic, GivenCountsBeyondTwoToTheThirtyOne) {
+  PlanRequest ask;
+  ask.collective = Collective::all_to_all;
+  ask.counts = Counts::given;
+  ask.grain = 1;
+  const int n = 3;
+  const plan::Instance instance(make_plan(*find_algorithm("pairwise"), ask), n);
+  constexpr int64_t large = int64_t{1} << 33;
+  plan::LaunchArgs args;
+  args.spaces.resize(2);
+  args.spaces[0].extent = args.spaces[1].extent = plan::Given{{5, 0, large}};
+  args.buffers.resize(instance.plan().buffers.size());
+  const plan::Extents extents(instance, args.spaces, {1 << 20, 1 << 20});
+  EXPECT_EQ(extents.elements(0), large + 5);
+  EXPECT_EQ(extents.chunks(0, 0), large >> 20);
+  EXPECT_EQ(extents.chunk(0, 2, 0, (large >> 20) - 1).end, large);
+  // Rank 0 sends part 2 away, rank 2 part 0.
+  const std::vector<plan::RankStats> stats = plan::stats(instance, args, {large, large});
+  EXPECT_EQ(stats[0].bytes_sent, 4 * large);
+  EXPECT_EQ(stats[0].messages_sent, 1);
+  EXPECT_EQ(stats[2].bytes_sent, 4 * 5);
+}
+
 }  // namespace
 }  // namespace weft::algo
