@@ -15,11 +15,11 @@ namespace {
 
 using namespace plan;
 
-// The parts of the d cores in a row that the core belongs to, and of those that its partner belongs to.
-struct Round {
+// One round: the parts of the d cores in a row that the core belongs to, and of those that its partner belongs to.
+struct Exchange {
   Parts mine, theirs;
   std::string partner;
-  explicit Round(const std::string& d) {
+  explicit Exchange(const std::string& d) {
     const std::string lo = fmt::format("hd_core/({0})*({0})", d), across = fmt::format("(({1}) ^ ({0}))", d, lo);
     mine = run(lo, d);
     theirs = run(across, d);
@@ -42,7 +42,7 @@ class Halving : public Algorithm {
  public:
   std::string_view name() const override { return "halving"; }
   Order order() const override { return Order::fixed; }
-  plan::Round round() const override { return plan::Round::hops; }
+  Round round() const override { return Round::hops; }
   bool needs_mapped() const override { return false; }
   bool supports(Collective c) const override {
     return c == Collective::all_reduce || c == Collective::reduce_scatter || c == Collective::all_gather;
@@ -58,7 +58,7 @@ class Halving : public Algorithm {
     half.families = {family(site)};
     half.lets = core_lets();
     half.scratch = {partial_sums(site)};
-    const algo::Round round("hd_m >> j+1"), last("1");
+    const Exchange round("hd_m >> j+1"), last("1");
     const auto had = [&](const Parts& p, const std::string& first) { return held(site, p, none_added(first)); };
     // The last round ends in the joint; who speaks for two has a part to give away first.
     half.head = {when("hd_home != none",
@@ -89,7 +89,7 @@ class Halving : public Algorithm {
     half.lets = core_lets();
     half.joint.label = site.joint;
     half.joint.targets = slices(site.homes, part("r")) + std::vector{send(f, peer("hd_home"))};
-    const algo::Round round("1 << j");
+    const Exchange round("1 << j");
     const auto get = [&](const Id& label, Peers from, const Parts& p) {
       return copy(label + site.suffix, receive(f, std::move(from)), slices(site.homes, p));
     };
@@ -128,11 +128,11 @@ class Halving : public Algorithm {
   static std::string none_added(const std::string& first) { return fmt::format("{} and hd_extra == none", first); }
 
   // The lower rank's sum first, whoever adds.
-  static std::vector<Operand> around(const Id& f, const algo::Round& round, const std::vector<Operand>& held) {
+  static std::vector<Operand> around(const Id& f, const Exchange& round, const std::vector<Operand>& held) {
     return std::vector{receive(f, round.lower())} + held + std::vector{receive(f, round.higher())};
   }
 
-  static std::vector<Operand> joint_sources(const Id& f, const ScatterSite& site, const algo::Round& last) {
+  static std::vector<Operand> joint_sources(const Id& f, const ScatterSite& site, const Exchange& last) {
     const std::string alone = "hd_home == none and hd_extra == none and n > 1";
     const Parts own = part_if("hd_home == none", part("r"));
     return std::vector{receive(f, peer("hd_home")),

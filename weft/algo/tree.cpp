@@ -15,40 +15,54 @@ namespace {
 
 using namespace plan;
 
-// base: the rank at place 0 of the ring of places; m: how many ranks the trees have (all, or all but the root).
+// base: the rank at place 0; m: the ranks that the trees have (all, or all but the root); v: this rank's place in its
+// channel's tree, b its lowest set bit; pv, av, bv: parent's and children's places; up, c0, c1: their ranks. The root of
+// a rooted collective stands outside (u >= m), above place 0.
+constexpr std::string_view definitions = R"(m = {m}
+u = (r-{base}+n) % n
+v = sel(c % 2 == 0, [u], sel([m] % 2 == 0, [m]-1-[u], ([u]+[m]-1) % max([m], 1)))
+b = [v] & -[v]
+pv = sel([u] >= [m] or [v] == 0, none, sel([v] ^ [b] | 2*[b] < [m], [v] ^ [b] | 2*[b], [v] ^ [b]))
+av = sel([u] >= [m], sel([m] > 0, 0, none), sel([b] > 1, [v]-[b]/2, none))
+bv = sel([u] >= [m], none, sel([v] == 0, sel([m] > 1, p2floor([m]-1), none), sel([b] > 1 and [v]+1 < [m], [v]+p2floor(min([b]/2, [m]-1-[v])), none)))
+up = sel([u] < [m] and [v] == 0, {above}, {base}+sel(c % 2 == 0, [pv], sel([m] % 2 == 0, [m]-1-[pv], ([pv]+1) % max([m], 1))))
+c0 = {base}+sel(c % 2 == 0, [av], sel([m] % 2 == 0, [m]-1-[av], ([av]+1) % max([m], 1)))
+c1 = {base}+sel(c % 2 == 0, [bv], sel([m] % 2 == 0, [m]-1-[bv], ([bv]+1) % max([m], 1)))
+)";
+
+// The definitions as lets of a plan: [v] is tree_v with the site's suffix.
 struct Trees {
   Id up, c0, c1;
   std::vector<Let> lets;
-  Trees(const std::string& base, const std::string& m, const Id& suffix)
+  Trees(Collective collective, const Expr& root, const Id& suffix)
       : up("tree_up" + suffix), c0("tree_c0" + suffix), c1("tree_c1" + suffix) {
-    const Id u = "tree_u" + suffix, v = "tree_v" + suffix, b = "tree_b" + suffix;
-    const auto rank = [&](const std::string& place) {
-      return fmt::format("({1})+sel(c % 2 == 0, {0}, sel(({2}) % 2 == 0, ({2})-1-({0}), ({0}+1) % max({2}, 1)))", place,
-                         base, m);
-    };
-    const auto let = [&](const Id& name, const std::string& value) { lets.push_back({name, number(value)}); };
-    let(u, fmt::format("(r-({})+n) % n", base));
-    let(v, fmt::format("sel(c % 2 == 0, {0}, sel(({1}) % 2 == 0, ({1})-1-{0}, ({0}+({1})-1) % max({1}, 1)))", u, m));
-    let(b, fmt::format("{0} & -{0}", v));
-    const std::string outer = fmt::format("{} >= {}", u, m);  // the root of a rooted collective
-    const bool rooted = m != "n";
-    let(up, fmt::format("sel({0}, none, sel({1} == 0, {2}, {3}))", outer, v, rooted ? base + "-1" : "none",
-                        rank(fmt::format("sel({0} ^ {1} | 2*{1} < {2}, {0} ^ {1} | 2*{1}, {0} ^ {1})", v, b, m))));
-    let(c0, fmt::format("sel({0}, sel({1} > 0, {2}, none), sel({3} > 1, {4}, none))", outer, m, rank("0"), b,
-                        rank(fmt::format("({}-{}/2)", v, b))));
-    let(c1,
-        fmt::format("sel({0}, none, sel({1} == 0, sel({2} > 1, {3}, none), sel({4} > 1 and {1}+1 < {2}, {5}, none)))",
-                    outer, v, m, rank(fmt::format("p2floor(max({}-1, 1))", m)), b,
-                    rank(fmt::format("({0}+p2floor(max(min({1}/2, {2}-1-{0}), 1)))", v, b, m))));
+    const bool rooted = collective != Collective::all_reduce;
+    const std::string above = rooted ? "(" + expr::print(root, expr::Syntax::plan) + ")" : "none";
+    const std::string text =
+        fmt::format(fmt::runtime(definitions), fmt::arg("m", rooted ? "n-1" : "n"),
+                    fmt::arg("base", rooted ? "(" + above + "+1)" : "0"), fmt::arg("above", above));
+    for (size_t at = 0; at < text.size();) {
+      const size_t equals = text.find(" = ", at), end = text.find('\n', at);
+      lets.push_back({"tree_" + text.substr(at, equals - at) + suffix,
+                      number(named(text.substr(equals + 3, end - equals - 3), suffix))});
+      at = end + 1;
+    }
+  }
+
+ private:
+  static std::string named(const std::string& text, const Id& suffix) {
+    std::string result;
+    for (const char c : text) {
+      if (c == '[')
+        result += "tree_";
+      else if (c == ']')
+        result += suffix;
+      else
+        result += c;
+    }
+    return result;
   }
 };
-
-std::string text(const Expr& root) { return expr::print(root, expr::Syntax::plan); }
-
-Trees trees(Collective collective, const Expr& root, const Id& suffix) {
-  if (collective == Collective::all_reduce) return {"0", "n", suffix};
-  return {"(" + text(root) + "+1)", "(n-1)", suffix};
-}
 
 class Tree : public Algorithm {
  public:
@@ -67,7 +81,7 @@ class Tree : public Algorithm {
     if (!supports(site.collective)) unsupported(*this, site.collective);
     Half half;
     const Id& f = site.family;
-    const Trees tree = trees(site.collective, site.root, site.suffix);
+    const Trees tree(site.collective, site.root, site.suffix);
     const std::vector<Operand> sources = {receive(f, peer(tree.c0)), receive(f, peer(tree.c1)),
                                           slice(site.buffer, algo::whole(site.all))};
     half.owner = Owner::root;
@@ -87,7 +101,7 @@ class Tree : public Algorithm {
     const bool own_lane = site.collective == Collective::all_reduce;
     if (own_lane && below.family.empty()) below.family = "down" + site.suffix;
     const Id &f = below.family, fwd = "fwd" + site.suffix;
-    const Trees tree = trees(site.collective, site.root, site.suffix);
+    const Trees tree(site.collective, site.root, site.suffix);
     Half half;
     half.owner = Owner::root;
     half.guard = number(tree.up + " == none");
