@@ -94,7 +94,8 @@ class Binomial : public Algorithm {
     return half;
   }
 
-  // With counts for each part these would need all counts on all ranks; of scatter_v and gather_v only the root has them.
+  // With counts for each part these would need all counts on all ranks; of scatter_v and gather_v only the root has
+  // them.
   std::optional<Plan> whole_plan(const PlanRequest& request) const override {
     if (has_joint(request.collective)) return std::nullopt;
     const std::string lets = R"(let v = (r-root+n) % n

@@ -1,10 +1,10 @@
 // Bruck: ceil(log2 n) rounds for any number of ranks (Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 1997).
 //
 // all_gather: in round k a rank has the parts r .. r+2^k-1 and sends them to r-2^k, so that what it has doubles; parts
-// wrap, so nothing is rotated. reduce_scatter is that backwards: (n-1)/n S each, in log messages whose size doubles with
-// the distance. (PAT, pat.cpp, sends the small ones far.) all_to_all: block i travels distance i, in round k by 2^k if
-// bit k of i is set: about S/2 log2 n bytes, but n-1-ceil(log2 n) messages fewer than pairwise.
-// A sum begins at another rank for every part: order any.
+// wrap, so nothing is rotated. reduce_scatter is that backwards: (n-1)/n S each, in log messages whose size doubles
+// with the distance. (PAT, pat.cpp, sends the small ones far.) all_to_all: block i travels distance i, in round k by
+// 2^k if bit k of i is set: about S/2 log2 n bytes, but n-1-ceil(log2 n) messages fewer than pairwise. A sum begins at
+// another rank for every part: order any.
 #include "weft/algo/shapes.h"
 
 namespace weft::algo {

@@ -1,6 +1,6 @@
-// Barrier by dissemination: in round k a rank tells the one 2^k further that it and 2^k - 1 before it are there (Hensgen,
-// Finkel, Manber, 1988). ceil(log2 n) messages of one byte; nobody is a bottleneck. Where memory is mapped the barrier is
-// two awaits (direct.cpp).
+// Barrier by dissemination: in round k a rank tells the one 2^k further that it and 2^k - 1 before it are there
+// (Hensgen, Finkel, Manber, 1988). ceil(log2 n) messages of one byte; nobody is a bottleneck. Where memory is mapped
+// the barrier is two awaits (direct.cpp).
 #include "weft/algo/shapes.h"
 
 namespace weft::algo {

@@ -1,6 +1,6 @@
-// Recursive doubling: in each of log2 n rounds a rank exchanges all that it has with the partner at twice the distance, so
-// that everybody has the sum at once (Thakur, Rabenseifner, Gropp, IJHPCA 2005, section 4.2). S log2 n bytes, half the
-// hops of halving.cpp: for the smallest sizes on many ranks. Any number of ranks, by the fold of shapes.h.
+// Recursive doubling: in each of log2 n rounds a rank exchanges all that it has with the partner at twice the distance,
+// so that everybody has the sum at once (Thakur, Rabenseifner, Gropp, IJHPCA 2005, section 4.2). S log2 n bytes, half
+// the hops of halving.cpp: for the smallest sizes on many ranks. Any number of ranks, by the fold of shapes.h.
 // Everybody sums by the same tree, the lower rank's sum first: order fixed, and equal bits on all ranks.
 #include "weft/algo/shapes.h"
 

@@ -3,9 +3,9 @@
 // the ring's, (n-1)/n S a half, in log2 n messages instead of n-1: the algorithm for middle sizes.
 //
 // Any number of ranks: with m the largest power of two in n, the first n-m even ranks speak for their odd neighbours as
-// well, take their contributions first and give them their results last. Ways to do without that fold exist (Bruck, PAT:
-// any n in ceil(log2 n) rounds) but give up this one's order: ranks are paired the same way for every part, the lower
-// one's sum first, so that every element is summed by the same tree (order fixed), only not from left to right.
+// well, take their contributions first and give them their results last. Ways to do without that fold exist (Bruck,
+// PAT: any n in ceil(log2 n) rounds) but give up this one's order: ranks are paired the same way for every part, the
+// lower one's sum first, so that every element is summed by the same tree (order fixed), only not from left to right.
 #include <algorithm>
 
 #include "weft/algo/shapes.h"

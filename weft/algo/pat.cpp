@@ -3,8 +3,8 @@
 // longest way carries one part, the next two, so that slow long links see small messages. ceil(log2 n) rounds and
 // (n-1)/n S for any number of ranks. reduce_scatter is the mirror image: near first, with many parts.
 //
-// NCCL bounds the parts that a message aggregates by its buffer; here a chunk is chosen so that the largest message fits
-// a slot (plan.h), which bounds the same memory. Sums begin at another rank for every part: order any.
+// NCCL bounds the parts that a message aggregates by its buffer; here a chunk is chosen so that the largest message
+// fits a slot (plan.h), which bounds the same memory. Sums begin at another rank for every part: order any.
 #include "weft/algo/shapes.h"
 
 namespace weft::algo {

@@ -1,7 +1,7 @@
 // The choice of an algorithm: cost rows, and the cheapest of them.
 //
-// A row is a pure function of (collective, ranks, bytes, machine), so that all ranks choose alike and a tuner can put its
-// own measurements in a row's place. The model is the literature's: steps * alpha + bytes / B, and what is folded
+// A row is a pure function of (collective, ranks, bytes, machine), so that all ranks choose alike and a tuner can put
+// its own measurements in a row's place. The model is the literature's: steps * alpha + bytes / B, and what is folded
 // (collectives.md; Thakur, Rabenseifner, Gropp 2005; Hockney's alpha and beta). It knows nothing of protocols,
 // contention or caches; what measures does (weft/tune, weft/api).
 #pragma once

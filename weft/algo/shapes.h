@@ -19,9 +19,9 @@ std::vector<plan::Operand> held(const ScatterSite& site, const plan::Parts& part
 plan::Step add(const ScatterSite& site, const plan::Id& label, std::vector<plan::Operand> sources,
                plan::Operand target);  // label + suffix: reduction(sources) -> target
 
-// What algorithms that want a power of two do with other numbers of ranks: m = p2floor(n) of them, the cores, take part,
-// and the first e = n-m even ranks speak for their odd neighbours. As lets: hd_m, hd_e; hd_home, who speaks for this
-// rank, none if it does itself; hd_extra, for whom it speaks, or none; hd_core, its number among the cores.
+// What algorithms that want a power of two do with other numbers of ranks: m = p2floor(n) of them, the cores, take
+// part, and the first e = n-m even ranks speak for their odd neighbours. As lets: hd_m, hd_e; hd_home, who speaks for
+// this rank, none if it does itself; hd_extra, for whom it speaks, or none; hd_core, its number among the cores.
 std::vector<plan::Let> core_lets();
 // The rank of a core, which is also the first of the parts that are its own (and its neighbour's): min(2i, i+e).
 std::string rank_of_core(const std::string& core);

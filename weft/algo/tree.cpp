@@ -4,7 +4,7 @@
 // largest sizes.
 //
 // Channel c belongs to tree c % 2, hence two channels at least. A tree over places 0..m-1 hangs by the lowest set bit
-// (nccl.md, C); the second one is mirrored (m even) or shifted by one (m odd). A rooted collective hangs both under its
+// (as NCCL's do); the second one is mirrored (m even) or shifted by one (m odd). A rooted collective hangs both under its
 // root. Elements of different channels are summed by different trees: order any.
 #include <algorithm>
 
@@ -16,16 +16,18 @@ namespace {
 using namespace plan;
 
 // base: the rank at place 0; m: the ranks that the trees have (all, or all but the root); v: this rank's place in its
-// channel's tree, b its lowest set bit; pv, av, bv: parent's and children's places; up, c0, c1: their ranks. The root of
-// a rooted collective stands outside (u >= m), above place 0.
+// channel's tree, b its lowest set bit; pv, av, bv: parent's and children's places; top: the child of place 0; pr: the
+// parent's rank; up, c0, c1: parent and children as ranks. The root of a rooted collective stands outside (u >= m).
 constexpr std::string_view definitions = R"(m = {m}
 u = (r-{base}+n) % n
 v = sel(c % 2 == 0, [u], sel([m] % 2 == 0, [m]-1-[u], ([u]+[m]-1) % max([m], 1)))
 b = [v] & -[v]
 pv = sel([u] >= [m] or [v] == 0, none, sel([v] ^ [b] | 2*[b] < [m], [v] ^ [b] | 2*[b], [v] ^ [b]))
 av = sel([u] >= [m], sel([m] > 0, 0, none), sel([b] > 1, [v]-[b]/2, none))
-bv = sel([u] >= [m], none, sel([v] == 0, sel([m] > 1, p2floor([m]-1), none), sel([b] > 1 and [v]+1 < [m], [v]+p2floor(min([b]/2, [m]-1-[v])), none)))
-up = sel([u] < [m] and [v] == 0, {above}, {base}+sel(c % 2 == 0, [pv], sel([m] % 2 == 0, [m]-1-[pv], ([pv]+1) % max([m], 1))))
+top = sel([m] > 1, p2floor([m]-1), none)
+bv = sel([u] >= [m], none, sel([v] == 0, [top], sel([b] > 1 and [v]+1 < [m], [v]+p2floor(min([b]/2, [m]-1-[v])), none)))
+pr = {base}+sel(c % 2 == 0, [pv], sel([m] % 2 == 0, [m]-1-[pv], ([pv]+1) % max([m], 1)))
+up = sel([u] < [m] and [v] == 0, {above}, [pr])
 c0 = {base}+sel(c % 2 == 0, [av], sel([m] % 2 == 0, [m]-1-[av], ([av]+1) % max([m], 1)))
 c1 = {base}+sel(c % 2 == 0, [bv], sel([m] % 2 == 0, [m]-1-[bv], ([bv]+1) % max([m], 1)))
 )";

@@ -152,7 +152,8 @@ TEST(Family, BarriersWaitForEverybody) {
     }
 }
 
-// Order fixed or rank: one tree. With one value per rank at all positions, all elements on all ranks have the same bits.
+// Order fixed or rank: one tree. With one value per rank at all positions, all elements on all ranks have the same
+// bits.
 TEST(Family, KeptOrdersDoNotDependOnThePosition) {
   std::mt19937_64 random(9);
   std::uniform_real_distribution<float> between(-1, 1);
