@@ -248,8 +248,15 @@ topo::Machine unmeasured(int ranks, std::string_view what) {
 
 }  // namespace
 
-topo::Machine calibrate(int ranks, bool threads, const std::function<void(const std::string&)>& progress) {
+int measured_ranks(int ranks) {
+  const int cores = std::max(1, topo::detect().cores);
+  return std::min(ranks, std::max(16, 2 * cores));
+}
+
+topo::Machine calibrate(int wanted, bool threads, const std::function<void(const std::string&)>& progress) {
+  const int ranks = measured_ranks(wanted);
   topo::Machine machine = unmeasured(ranks, threads ? "threads" : "processes");
+  if (ranks < wanted) machine.source += fmt::format(", which stand for {}", wanted);
   const auto make = [](transport::Transport& transport) -> transport::CommandLoop {
     auto rank = std::make_shared<CalibrationRank>(transport);
     return [rank](transport::Transport&, std::string_view text) { return rank->command(text); };

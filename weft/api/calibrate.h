@@ -9,6 +9,9 @@
 
 namespace weft::api {
 
+// How many ranks a calibration for `ranks` starts: all of them up to 16 or two a core. More would measure the operating
+// system's scheduler, and a question about 1,024 ranks must not start 1,024 processes.
+int measured_ranks(int ranks);
 // A few seconds. Processes unless `threads`. The result is not written anywhere.
 topo::Machine calibrate(int ranks, bool threads, const std::function<void(const std::string&)>& progress = {});
 // WEFT_MACHINE's file, else this machine's stored calibration for so many ranks (calibrated and stored when missing).
