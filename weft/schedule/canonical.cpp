@@ -10,7 +10,8 @@
 // and N3, and one pass backwards N1: a statement's type does not change when it reads a value in its part, and a
 // statement that goes takes only earlier ones with it. A `cut` that the user wrote stays, or erasing would lose it.
 #include <algorithm>
-#include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "weft/schedule/form.h"
 
@@ -25,11 +26,20 @@ bool same_cut(const Form& form, size_t operand, const Cut& cut, const ir::Factor
          factors.operand[operand][static_cast<size_t>(sliced->dim)] == cut.factor;
 }
 
-void read_slices(Form& form, ir::Op& op) {
+// The gathers of slices, by what they make.
+using Gathers = std::unordered_map<std::string_view, const ir::Op*>;
+Gathers gathers_of(const ir::Program& program) {
+  Gathers gathers;
+  for (const ir::Op& op : program.ops)
+    if (is_gather(op) && is_slice_name(op.args[0])) gathers.emplace(op.name, &op);
+  return gathers;
+}
+
+void read_slices(Form& form, const Gathers& known, ir::Op& op) {
   if (!is_computation(op) || (op.cut && !is_derived_name(op.name))) return;
   bool gathers = false, cuts = false;
   for (const ir::Name& arg : op.args) {
-    gathers |= gather_of_slice(form.program, arg) != nullptr;
+    gathers |= known.count(arg) > 0;
     cuts |= holds_cut(form.types.at(arg));
   }
   if (!(gathers && (cuts || op.cut)) && !(cuts && op.cut)) return;
@@ -37,20 +47,30 @@ void read_slices(Form& form, ir::Op& op) {
   ir::Factors factors = op.def->factors(form.program, op, form.types);
   std::map<ir::Name, ir::Name> to;
   for (size_t i = 0; i < op.args.size(); ++i) {
-    const ir::Op* gather = gather_of_slice(form.program, op.args[i]);
-    if (gather != nullptr && same_cut(form, i, cut, factors, gather->args[0])) to[op.args[i]] = gather->args[0];
+    const auto gather = known.find(op.args[i]);
+    if (gather != known.end() && same_cut(form, i, cut, factors, gather->second->args[0]))
+      to[op.args[i]] = gather->second->args[0];
   }
   if (!to.empty()) rename_operands(op, to);
   if (!to.empty() || cuts) op.cut.reset();
 }
 
+std::unordered_set<std::string_view> live_outs(const ir::Program& program) {
+  std::unordered_set<std::string_view> names;
+  for (const ir::Out& out : program.outs) names.insert(out.value);
+  for (const ir::Update& update : program.updates) names.insert(update.value);
+  for (const ir::HeaderDecl& decl : program.header)
+    if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl)) names.insert(ragged->counts);
+  return names;
+}
+
 void drop_unread(Form& form) {
-  std::set<std::string_view> read;
+  std::unordered_set<std::string_view> read = live_outs(form.program);
   std::vector<bool> keep(form.program.ops.size());
   bool all = true;
   for (size_t i = form.program.ops.size(); i-- > 0;) {
     const ir::Op& op = form.program.ops[i];
-    keep[i] = read.count(op.name) > 0 || is_live_out(form.program, op.name);
+    keep[i] = read.count(op.name) > 0;
     all &= keep[i];
     if (keep[i]) read.insert(op.args.begin(), op.args.end());
   }
@@ -101,7 +121,10 @@ void order_blocks(ir::Program& program) {
 }  // namespace
 
 void canonicalize(Form& form) {
-  for (ir::Op& op : form.program.ops) read_slices(form, op);
+  const Gathers gathers = gathers_of(form.program);
+  if (!gathers.empty() || std::any_of(form.program.ops.begin(), form.program.ops.end(),
+                                      [](const ir::Op& op) { return op.cut.has_value(); }))
+    for (ir::Op& op : form.program.ops) read_slices(form, gathers, op);
   drop_unread(form);
   order_blocks(form.program);
 }

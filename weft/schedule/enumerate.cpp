@@ -14,7 +14,14 @@
 namespace weft::schedule {
 namespace {
 
-constexpr size_t layout_cap = 8192;
+// How many layouts, and how many candidates: a layout costs a pass over the program's statements, a candidate one over
+// pairs of them. Programs of up to 22 statements get all 8,192, one of 300 gets 46; the most divided come first, and
+// Space::truncated says that some are left out.
+size_t cap_of(const Form& naive, const EnumerateOptions& options) {
+  if (options.max_candidates <= 1) return 1;
+  const size_t n = std::max<size_t>(1, naive.program.ops.size());
+  return std::clamp<size_t>((size_t{1} << 22) / (n * n), 16, 8192);
+}
 
 std::vector<Directive> joined(const ir::Program& naive, const std::vector<Directive>& steps,
                               const std::vector<ir::Block>& blocks) {
@@ -39,7 +46,11 @@ class Enumeration {
  public:
   // `before`: what made this program of the user's (commute), to stand before each schedule.
   Enumeration(const Form& naive, const EnumerateOptions& options, std::vector<Directive> before)
-      : options_(options), before_(std::move(before)), layouts_(naive, options, layout_cap), dominance_(layouts_) {}
+      : options_(options),
+        before_(std::move(before)),
+        cap_(cap_of(naive, options)),
+        layouts_(naive, options, cap_),
+        dominance_(layouts_) {}
 
   Space run() {
     space_.layouts = static_cast<int64_t>(layouts_.nodes().size());
@@ -72,11 +83,15 @@ class Enumeration {
 
   void take(size_t node) {
     ++space_.layouts_kept;
+    if (space_.candidates.size() >= cap_) {
+      space_.truncated = true;
+      return;
+    }
     for (const Form& form : groupings(layouts_.nodes()[node].form)) {
       int64_t schedules = overlaps(form);
       space_.schedules += schedules;
       space_.schedules_kept += schedules;
-      if (space_.candidates.size() < static_cast<size_t>(std::max(1, options_.max_candidates)))
+      if (space_.candidates.size() < std::min(cap_, static_cast<size_t>(std::max(1, options_.max_candidates))))
         emit(node, form, false);
       else
         space_.truncated = true;
@@ -109,6 +124,7 @@ class Enumeration {
 
   const EnumerateOptions& options_;
   std::vector<Directive> before_;
+  size_t cap_;
   Layouts layouts_;
   Dominance dominance_;
   Space space_;

@@ -41,6 +41,9 @@ FuseRules::FuseRules(const Form& form) : form_(form) {
             if (n.block == static_cast<int>(inner)) n.block = static_cast<int>(b);
     }
   }
+  number_places();
+  find_writers();
+  close_reach();
 }
 
 FuseRules::Node FuseRules::node(const ir::Op& op) const {
@@ -84,51 +87,91 @@ FuseRules::Site FuseRules::computation_site(const ir::Op& op, bool small) const 
   return s;
 }
 
-// Everything that `from` reaches, blocks counting as one statement: by data, onwards or back.
-std::vector<bool> FuseRules::reach(const std::vector<bool>& from, bool forwards) const {
-  std::vector<bool> reached(nodes_.size(), false);
-  std::vector<bool> block(form_.program.blocks.size(), false);
-  auto in = [&](size_t i) {
-    return from[i] || reached[i] || (nodes_[i].block >= 0 && block[static_cast<size_t>(nodes_[i].block)]);
+void FuseRules::number_places() {
+  std::map<std::string, int> places, groups;
+  for (Node& n : nodes_) {
+    n.group = groups.emplace(form_.types.at(n.op->name).group, static_cast<int>(groups.size())).first->second;
+    if (n.site.kind == Site::Kind::any) continue;
+    const std::string text = fmt::format("{} {} {} {}", static_cast<int>(n.site.kind), n.site.from_right, n.site.root,
+                                         ir::print(n.site.loop));
+    n.place = places.emplace(text, static_cast<int>(places.size())).first->second;
+  }
+}
+
+void FuseRules::find_writers() {
+  std::unordered_map<std::string_view, std::vector<size_t>> readers;
+  std::unordered_map<std::string_view, size_t> index;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    index[nodes_[i].op->name] = i;
+    for (const ir::Name& arg : nodes_[i].op->args) readers[arg].push_back(i);
+  }
+  for (const ir::Update& update : form_.program.updates)
+    if (auto writer = index.find(update.value); writer != index.end())
+      writers_.push_back({writer->second, readers[update.state]});
+}
+
+// What each unit feeds and needs, to a fixed point: one pass where statements stand in order, a few where blocks do not.
+void FuseRules::close_reach() {
+  std::vector<size_t> of_block(form_.program.blocks.size(), nodes_.size());
+  size_t units = 0;
+  for (Node& n : nodes_) {
+    n.unit = units;
+    if (n.block >= 0) {
+      size_t& unit = of_block[static_cast<size_t>(n.block)];
+      if (unit == nodes_.size()) unit = units;
+      n.unit = unit;
+    }
+    units += n.unit == units;
+  }
+  const size_t words = units / 64 + 1;
+  after_.assign(units, Bits(words, 0));
+  before_.assign(units, Bits(words, 0));
+  const auto join = [words](Bits& into, const Bits& from, size_t unit) {
+    bool changed = false;
+    for (size_t w = 0; w < words; ++w) {
+      const uint64_t more = into[w] | from[w] | (w == unit / 64 ? uint64_t{1} << (unit % 64) : 0);
+      changed |= more != into[w];
+      into[w] = more;
+    }
+    return changed;
   };
-  auto mark = [&](size_t i) {
-    if (from[i] || reached[i]) return false;
-    reached[i] = true;
-    if (nodes_[i].block >= 0) block[static_cast<size_t>(nodes_[i].block)] = true;
-    return true;
-  };
-  bool changed = true;
-  while (changed) {
+  for (bool changed = true; changed;) {
     changed = false;
     for (size_t k = 0; k < nodes_.size(); ++k) {
-      size_t i = forwards ? k : nodes_.size() - 1 - k;
-      if (!from[i] && !reached[i] && in(i)) changed |= mark(i);
-      for (size_t arg : nodes_[i].args) changed |= forwards ? in(arg) && mark(i) : in(i) && mark(arg);
+      const Node &n = nodes_[k], &back = nodes_[nodes_.size() - 1 - k];
+      for (size_t arg : n.args)
+        if (nodes_[arg].unit != n.unit) changed |= join(before_[n.unit], before_[nodes_[arg].unit], nodes_[arg].unit);
+      for (size_t arg : back.args)
+        if (nodes_[arg].unit != back.unit) changed |= join(after_[nodes_[arg].unit], after_[back.unit], back.unit);
     }
+  }
+}
+
+// The units that `from` feeds (forwards) or needs.
+FuseRules::Bits FuseRules::reach(const std::vector<size_t>& from, bool forwards) const {
+  Bits reached(after_.empty() ? 1 : after_[0].size(), 0);
+  for (size_t i : from) {
+    const Bits& row = (forwards ? after_ : before_)[nodes_[i].unit];
+    for (size_t w = 0; w < reached.size(); ++w) reached[w] |= row[w];
   }
   return reached;
 }
 
 FuseRules::Breach FuseRules::check_convex(const std::vector<size_t>& members, const std::vector<bool>& inside) const {
-  std::vector<bool> after = reach(inside, true);
-  bool cycle = false;
-  for (size_t m : members)
-    for (size_t arg : nodes_[m].args) cycle |= after[arg];
-  if (!cycle) return {};
-  std::vector<bool> before = reach(inside, false);
+  const Bits after = reach(members, true), before = reach(members, false);
+  bool any = false;
+  for (size_t w = 0; w < after.size(); ++w) any |= (after[w] & before[w]) != 0;
+  if (!any) return {};
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (inside[i] || !after[i] || !before[i]) continue;
+    if (inside[i] || !has(after, nodes_[i].unit) || !has(before, nodes_[i].unit)) continue;
     Breach breach{2, i, i, i};
-    std::vector<bool> self(nodes_.size(), false);
-    self[i] = true;
-    std::vector<bool> needs = reach(self, false), feeds = reach(self, true);
     for (size_t m : members) {
-      if (breach.other == i && needs[m]) breach.other = m;
-      if (breach.third == i && feeds[m]) breach.third = m;
+      if (breach.other == i && has(before_[nodes_[i].unit], nodes_[m].unit)) breach.other = m;
+      if (breach.third == i && has(after_[nodes_[i].unit], nodes_[m].unit)) breach.third = m;
     }
     return breach;
   }
-  return {2, members[0], members[0], members[0]};
+  return {};
 }
 
 // K7: the group writes a state part by part while a member needs the old one whole.
@@ -136,14 +179,12 @@ FuseRules::Breach FuseRules::check_states(const std::vector<size_t>& members, co
   auto parts = [this](size_t m) {
     return nodes_[m].site.kind == Site::Kind::sliced || nodes_[m].site.kind == Site::Kind::root;
   };
-  for (const ir::Update& update : form_.program.updates) {
-    size_t writer = position(form_.program, update.value);
-    if (writer == nodes_.size() || !inside[writer] || !parts(writer)) continue;
-    for (size_t m : members) {
-      const std::vector<ir::Name>& args = nodes_[m].op->args;
-      bool reads = std::find(args.begin(), args.end(), update.state) != args.end();
-      if (reads && nodes_[m].site.kind == Site::Kind::whole) return {7, m, writer, m};
-    }
+  for (const Writer& writer : writers_) {
+    if (!inside[writer.op] || !parts(writer.op)) continue;
+    for (size_t m : members)
+      if (nodes_[m].site.kind == Site::Kind::whole &&
+          std::find(writer.readers.begin(), writer.readers.end(), m) != writer.readers.end())
+        return {7, m, writer.op, m};
   }
   return {};
 }
@@ -156,12 +197,12 @@ FuseRules::Breach FuseRules::check_sites(const std::vector<size_t>& members) con
     if (s.kind == Site::Kind::any) continue;
     if (first == none) first = m;
     const Site& f = nodes_[first].site;
+    if (nodes_[m].place == nodes_[first].place) continue;
     if (s.kind != f.kind || s.from_right != f.from_right || s.root != f.root || !same_loop(s.loop, f.loop))
       return {3, m, first, m};
   }
   for (size_t m : members)
-    if (form_.types.at(nodes_[m].op->name).group != form_.types.at(nodes_[members[0]].op->name).group)
-      return {3, m, members[0], m};
+    if (nodes_[m].group != nodes_[members[0]].group) return {3, m, members[0], m};
   return {};
 }
 
@@ -193,13 +234,12 @@ FuseRules::Breach FuseRules::check(const std::vector<size_t>& members) const {
 }
 
 std::vector<size_t> FuseRules::closed(const std::vector<size_t>& members, size_t op) const {
-  std::vector<bool> inside(nodes_.size(), false), self(nodes_.size(), false);
-  for (size_t m : members) inside[m] = true;
-  self[op] = true;
-  std::vector<bool> after = reach(inside, true), before = reach(self, false);
+  const Bits after = reach(members, true), &before = before_[nodes_[op].unit];
   std::vector<size_t> result;
-  for (size_t i = 0; i < nodes_.size(); ++i)
-    if (inside[i] || i == op || (after[i] && before[i])) result.push_back(i);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const bool between = has(after, nodes_[i].unit) && has(before, nodes_[i].unit);
+    if (between || i == op || std::binary_search(members.begin(), members.end(), i)) result.push_back(i);
+  }
   return result;
 }
 

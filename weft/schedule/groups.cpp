@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "weft/base/error.h"
 #include "weft/schedule/fuse_rules.h"
 
 namespace weft::schedule {
@@ -18,6 +19,14 @@ Group with(const Group& group, size_t op) {
   Group result = group;
   result.insert(std::upper_bound(result.begin(), result.end(), op), op);
   return result;
+}
+
+// Each of the first collectives with its group or without; those behind take theirs. 2 to the 6 forms of a program of up
+// to 32 statements, fewer of longer ones.
+size_t most_varied(const Form& form) {
+  size_t vary = 6;
+  while (vary > 1 && (form.program.ops.size() << vary) > 2048) --vary;
+  return vary;
 }
 
 std::vector<ir::Name> names_of(const Form& form, const Group& group) {
@@ -33,10 +42,34 @@ std::string fresh_name(const Form& form, const std::string& base) {
   }
 }
 
+// Adds the block, if its members are free and no two blocks then wait for each other. Each is legal by itself.
+bool join(Form& form, const std::string& base, const std::vector<ir::Name>& members) {
+  for (const ir::Name& member : members)
+    if (block_of(form.program, member) != nullptr) return false;
+  form.program.blocks.push_back({ir::Block::Kind::fuse, fresh_name(form, base), members});
+  try {
+    ir::units(form.program);
+  } catch (const Error& error) {
+    if (error.rule() != "F8") throw;
+    form.program.blocks.pop_back();
+    return false;
+  }
+  return true;
+}
+
+// What is computed of another collective's slice and not of this one's is left to that one.
+bool belongs_elsewhere(const Form& form, const FuseRules& rules, size_t head, size_t op) {
+  if (rules.needs(op, head)) return false;
+  for (size_t other = 0; other < form.program.ops.size(); ++other)
+    if (other != head && rules.starts(other) && rules.needs(op, other)) return true;
+  return false;
+}
+
 Group group_around(const Form& form, const FuseRules& rules, size_t head) {
   Group group = {head};
   for (size_t i = 0; i < form.program.ops.size(); ++i) {
     if (std::find(group.begin(), group.end(), i) != group.end() || rules.in_block(i)) continue;
+    if (belongs_elsewhere(form, rules, head, i)) continue;
     Group trial = with(group, i);
     FuseRules::Breach breach = rules.check(trial);
     if (breach.rule == 2) {
@@ -95,28 +128,22 @@ void prefuse(Form& form) {
   FuseRules rules(form);
   std::vector<std::vector<ir::Name>> groups;
   for (const Group& group : computation_groups(form, rules)) groups.push_back(names_of(form, group));
-  for (size_t i = 0; i < groups.size(); ++i) {
-    std::string name = fresh_name(form, "k");
-    if (i > 0 && check_fuse(form, name, groups[i])) continue;  // two groups may wait for each other
-    add_block(form, ir::Block::Kind::fuse, name, groups[i]);
-  }
+  for (const std::vector<ir::Name>& group : groups)
+    join(form, "k", group);  // those that would wait for each other stay
+  canonicalize(form);
 }
 
 std::vector<Form> grouped(const Form& form) {
   std::vector<std::vector<ir::Name>> groups = collective_groups(form);
-  constexpr size_t most = 6;
-  if (groups.size() > most) groups.resize(most);
+  const size_t vary = std::min(groups.size(), most_varied(form));
   std::vector<Form> result;
-  for (size_t left_out = 0; left_out < size_t{1} << groups.size(); ++left_out) {
+  for (size_t left_out = 0; left_out < size_t{1} << vary; ++left_out) {
     Form next = form;
     bool legal = true;
-    for (size_t i = 0; i < groups.size() && legal; ++i) {
-      if (left_out >> i & 1) continue;
-      std::string name = fresh_name(next, "f");
-      legal = !check_fuse(next, name, groups[i]);
-      if (legal) add_block(next, ir::Block::Kind::fuse, name, groups[i]);
-    }
+    for (size_t i = 0; i < groups.size() && legal; ++i)
+      if (i >= vary || !(left_out >> i & 1)) legal = join(next, "f", groups[i]) || i >= vary;
     if (!legal) continue;
+    canonicalize(next);
     prefuse(next);
     result.push_back(std::move(next));
   }
@@ -124,6 +151,8 @@ std::vector<Form> grouped(const Form& form) {
 }
 
 int count_links(const Form& form) {
+  constexpr size_t most = 64;  // statements: pairs are many, and nothing depends on the count
+  if (form.program.ops.size() > most) return 0;
   std::vector<ir::Unit> units = ir::units(form.program);
   int links = 0;
   for (size_t i = 0; i < units.size(); ++i)

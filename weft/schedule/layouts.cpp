@@ -32,6 +32,7 @@ Layouts::Layouts(const Form& naive, const EnumerateOptions& options, size_t cap)
   if (!options.keep_state_shapes)
     for (const ir::TensorDecl& decl : naive.program.tensors)
       if (decl.state && is_replicated(decl.type)) states_.push_back(decl.name);
+  for (size_t i = 0; i < statements().size(); ++i) statement_of_.emplace(statements()[i].name, i);
   LayoutNode plain{naive, std::string(naive.program.ops.size() + states_.size(), '\0'), {}};
   add(plain);
   choose_statement(plain, 0);
@@ -42,7 +43,10 @@ size_t Layouts::find(const std::string& key) const {
   return found == index_.end() ? no_node : found->second;
 }
 
-size_t Layouts::statement(const ir::Name& name) const { return position(naive_.program, name); }
+size_t Layouts::statement(const ir::Name& name) const {
+  const auto found = statement_of_.find(name);
+  return found == statement_of_.end() ? statements().size() : found->second;
+}
 
 void Layouts::add(const LayoutNode& node) {
   if (index_.emplace(node.key, nodes_.size()).second) nodes_.push_back(node);
@@ -50,7 +54,7 @@ void Layouts::add(const LayoutNode& node) {
 
 void Layouts::choose_statement(const LayoutNode& node, size_t statement) {
   if (nodes_.size() >= cap_) {
-    truncated_ = true;
+    truncated_ = truncated_ || cap_ > 1;
     return;
   }
   if (statement == statements().size()) {
@@ -99,6 +103,10 @@ void Layouts::choose_cut(const LayoutNode& node, size_t statement) {
 }
 
 void Layouts::choose_state(const LayoutNode& node, size_t state) {
+  if (nodes_.size() >= cap_) {
+    truncated_ = truncated_ || cap_ > 1;
+    return;
+  }
   if (state == states_.size()) {
     add(node);
     return;

@@ -47,7 +47,8 @@ class Layouts {
   std::vector<int> dims_;
   std::vector<ir::Name> states_;
   std::vector<LayoutNode> nodes_;
-  std::unordered_map<std::string, size_t> index_;
+  std::unordered_map<std::string, size_t> index_;  // key -> node
+  std::unordered_map<std::string, size_t> statement_of_;
   size_t cap_;
   bool truncated_ = false;
 };

@@ -16,7 +16,9 @@ namespace weft::schedule {
 namespace {
 
 void check_fused(const Form& form, const ir::Block& block) {
-  const FuseRules rules(form);
+  Form others = form;
+  std::erase_if(others.program.blocks, [&](const ir::Block& b) { return b.name == block.name; });
+  const FuseRules rules(others);
   std::vector<size_t> members;
   for (const ir::Name& member : block.members) members.push_back(position(form.program, member));
   std::sort(members.begin(), members.end());

@@ -264,5 +264,41 @@ TEST(Dominance, CheapestIsKept) {
   }
 }
 
+// A chain of 300 statements, and twenty of fifteen beside each other: as many layouts as were 3^300 choices.
+ir::Program long_program(int chains, int length) {
+  std::string text = "program 1 long\ndim N\nscalar lr f64\n", statements, updates;
+  for (int c = 0; c < chains; ++c) {
+    text += fmt::format("in g{0} f32[N] local\nstate w{0} f32[N] replicated\n", c);
+    statements += fmt::format("t{0}_0 = all_reduce(avg, g{0})\n", c);
+    for (int i = 1; i < length; ++i) statements += fmt::format("t{0}_{1} = t{0}_{2} * lr + w{0}\n", c, i, i - 1);
+    updates += fmt::format("update w{0} = t{0}_{1}\n", c, length - 1);
+  }
+  return ir::parse(text + statements + updates + fmt::format("out t0_{}\n", length - 1));
+}
+
+TEST(Space, LongProgramsAreSampledAndSayIt) {
+  for (const auto& [chains, length] : {std::pair{1, 300}, {20, 15}}) {
+    const ir::Program naive = long_program(chains, length);
+    const Space space = enumerate(naive);
+    EXPECT_TRUE(space.truncated);
+    EXPECT_LE(space.layouts, 46 + 1);
+    EXPECT_LE(space.candidates.size(), 46u + 4);
+    EXPECT_TRUE(space.candidates[0].plain);
+    const Candidate& divided =
+        space.candidates[1];  // the most divided come first: every state in parts, one group each
+    EXPECT_EQ(std::count_if(
+                  divided.program.tensors.begin(), divided.program.tensors.end(),
+                  [](const ir::TensorDecl& d) { return d.state && std::holds_alternative<ir::Sliced>(d.type.layout); }),
+              chains);
+    EXPECT_EQ(divided.program.blocks.size(), static_cast<size_t>(chains));
+    EXPECT_EQ(ir::print(replay(naive, divided.schedule)), ir::print(divided.program));
+    EnumerateOptions plain;
+    plain.max_candidates = 1;
+    const Space one = enumerate(naive, plain);
+    ASSERT_EQ(one.candidates.size(), 1u);
+    EXPECT_EQ(ir::print(one.candidates[0].program), ir::print(space.candidates[0].program));
+  }
+}
+
 }  // namespace
 }  // namespace weft::schedule
