@@ -74,9 +74,11 @@ class BenchRank {
     switch (setup.memory) {
       case Memory::mapped: send_ = bytes(comm_.allocate(room)), recv_ = bytes(comm_.allocate(room)); break;
       case Memory::arena: send_ = bytes(comm_.arena_allocate(room)), recv_ = bytes(comm_.arena_allocate(room)); break;
-      case Memory::private_:
-        own_ = std::make_unique<transport::Mapping>(-1, transport::rounded_block_bytes(2 * room), "bench buffers");
-        send_ = own_->data(), recv_ = own_->data() + (room + 4095) / 4096 * 4096;
+      case Memory::private_: {
+        const int64_t each = transport::rounded_block_bytes(room);
+        own_ = std::make_unique<transport::Mapping>(-1, 2 * each, "bench buffers");
+        send_ = own_->data(), recv_ = own_->data() + each;
+      }
     }
     if (!send_ || !recv_)
       throw Error(ErrorKind::io, "the arena is smaller than the buffers", "set WEFT_ARENA, or use --memory mapped");

@@ -131,7 +131,6 @@ struct Collectives::Impl {
   void launch(Pending::State& state);
   void complete(Pending::State& state);
   Call scaled(const Call& call, std::shared_ptr<std::byte[]>& memory) const;
-  void finish(const Call& call) const;
 
   runtime::Communicator& communicator;
   const int rank, size;
@@ -256,7 +255,7 @@ bool Collectives::Impl::alone(const Call& call) {
 void Collectives::Impl::run_one(const Call& call) {
   if (alone(call)) return;
   const bool small = is_small(call) && call.count > 0;
-  if (small && call.combine < Combine::avg) {
+  if (small && call.combine != Combine::premul_sum) {
     meeting.publish(header_of(call, true));
     if (__builtin_expect(meeting.must_meet(), 0)) meeting.wait();
     entry_for(call, true).bound->launch();
@@ -269,7 +268,6 @@ void Collectives::Impl::run_one(const Call& call) {
   if (!small || meeting.must_meet()) meeting.wait();
   if (now.operation == Operation::barrier || api::whole_count(now, size) == 0) return;
   entry_for(now, small).bound->launch();
-  finish(now);
 }
 
 // premul_sum: what this rank gives is multiplied into memory of its own first.
@@ -285,11 +283,6 @@ Call Collectives::Impl::scaled(const Call& call, std::shared_ptr<std::byte[]>& m
   api::multiply(call.dtype, call.send, to, count, call.scale);
   now.send = to;
   return now;
-}
-
-void Collectives::Impl::finish(const Call& call) const {
-  if (call.combine == Combine::avg && reduces(call.operation) && !api::averages_in_plan(call))
-    api::divide(call.dtype, call.recv, api::recv_count(call, size, rank), size);
 }
 
 // ---- the table
@@ -309,6 +302,7 @@ CallShape Collectives::Impl::shape_of(const Call& call, bool small) const {
   shape.dtype = call.dtype;
   shape.ranks = size;
   shape.bytes = bytes_of(call);
+  shape.given = !call.counts.empty();
   if (small) return shape;
   shape.send_mapped = shape.recv_mapped = true;
   int in_place = 0;
@@ -417,7 +411,6 @@ bool Collectives::Impl::advance(Pending::State& state) {
   }
   if (state.phase == Phase::running) {
     if (!state.work.test()) return false;
-    finish(state.call);
     complete(state);
   }
   return true;

@@ -2,7 +2,8 @@
 #include "weft/api/collectives_choice.h"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
+#include <tuple>
 
 #include "weft/base/text.h"
 
@@ -20,8 +21,11 @@ double bandwidth(double working_set) {
   return 4.5;
 }
 
-bool is_uniform_order(const algo::Algorithm& algorithm) {
-  return algorithm.order() == plan::Order::rank && algorithm.round() == plan::Round::once;
+// The default promise: the sum in rank order for every element, rounded once. Partial sums that travel are rounded only
+// where the dtype is narrower than its accumulator.
+bool keeps_order(const algo::Algorithm& algorithm, Dtype dtype) {
+  return algorithm.order() == plan::Order::rank &&
+         (algorithm.round() == plan::Round::once || accumulate_dtype(dtype) == dtype);
 }
 
 // Bytes that the busiest rank reads and writes. Mapped: what crosses is touched once. Links: a message is read, written
@@ -52,9 +56,9 @@ std::string refusal(const algo::Algorithm& algorithm, plan::Protocol protocol, c
   if (!admits(settings.algorithms, shape.operation, algorithm.name())) return "not among the algorithms asked for";
   if (!admits(settings.protocols, shape.operation, protocol_name(protocol))) return "not among the protocols asked for";
   // An algorithm that is forced by name implies the order that it keeps.
-  if (reduces(shape.operation) && !is_uniform_order(algorithm) && !settings.any_order && settings.algorithms.empty())
+  if (reduces(shape.operation) && !keeps_order(algorithm, shape.dtype) && !settings.any_order &&
+      settings.algorithms.empty())
     return "its sums are not in rank order";
-  if (algorithm.needs_mapped() && !shape.send_mapped && !shape.recv_mapped) return "needs memory that peers map";
   if (algorithm.needs_mapped() && shape.apart) return "in place on some ranks and not on others";
   if (algorithm.needs_mapped() && shape.in_place && shape.operation == Operation::all_reduce &&
       algorithm.owner(algo::Collective::all_reduce) == algo::Owner::everyone)
@@ -63,15 +67,30 @@ std::string refusal(const algo::Algorithm& algorithm, plan::Protocol protocol, c
   return "";
 }
 
-// The memory that the algorithm's mapped buffers of this operation lie in must be mapped.
-std::string memory_refusal(const algo::Algorithm& algorithm, const CallShape& shape) {
+// Which of the call's buffers peers access: read off the plan itself.
+struct Needs {
+  bool send = false, recv = false;
+};
+Needs needs_of(const algo::Algorithm& algorithm, algo::Collective collective, bool given) {
+  thread_local std::map<std::tuple<const algo::Algorithm*, algo::Collective, bool>, Needs> known;
+  const auto [place, fresh] = known.try_emplace({&algorithm, collective, given});
+  if (!fresh) return place->second;
+  algo::PlanRequest request;
+  request.collective = collective;
+  if (given) request.counts = algo::Counts::given;
+  const plan::Plan plan = algo::make_plan(algorithm, request);
+  for (const plan::Buffer& buffer : plan.buffers) {
+    if (buffer.name == "x") place->second.send = buffer.mapped;
+    if (buffer.name == "y") place->second.recv = buffer.mapped;
+  }
+  return place->second;
+}
+
+std::string memory_refusal(const algo::Algorithm& algorithm, algo::Collective collective, const CallShape& shape) {
   if (!algorithm.needs_mapped()) return "";
-  const bool both = shape.operation == Operation::all_reduce;
-  const bool send = both || shape.operation == Operation::reduce_scatter || shape.operation == Operation::reduce;
-  const bool recv = both || !send;
-  const bool oneshot = both && algorithm.owner(algo::Collective::all_reduce) == algo::Owner::everyone;
-  if (send && !shape.send_mapped) return "needs send memory that peers map";
-  if (recv && !oneshot && !shape.recv_mapped) return "needs receive memory that peers map";
+  const Needs needs = needs_of(algorithm, collective, shape.given);
+  if (needs.send && !shape.send_mapped) return "needs send memory that peers map";
+  if (needs.recv && !shape.recv_mapped) return "needs receive memory that peers map";
   return "";
 }
 
@@ -138,7 +157,8 @@ std::vector<Candidate> candidates(const CallShape& shape, const ChoiceSettings& 
   const auto collective = find_collective(shape.operation);
   if (!collective) return list;
   for (const algo::Algorithm* algorithm : algo::algorithms()) {
-    if (!algorithm->supports(*collective)) continue;
+    const algo::Counts counts = shape.given ? algo::Counts::given : algo::Counts::even;
+    if (!algorithm->supports(*collective, counts) || !algorithm->supports_ranks(shape.ranks)) continue;
     for (const plan::Protocol protocol : {plan::Protocol::simple, plan::Protocol::ll, plan::Protocol::ll128}) {
       if (algorithm->needs_mapped() && protocol != plan::Protocol::simple) continue;
       Candidate candidate;
@@ -147,7 +167,7 @@ std::vector<Candidate> candidates(const CallShape& shape, const ChoiceSettings& 
       finish(candidate.setting, shape);
       candidate.predicted_ns = predict(*algorithm, protocol, *collective, shape, settings.oversubscribed);
       candidate.refused = refusal(*algorithm, protocol, shape, settings);
-      if (candidate.refused.empty()) candidate.refused = memory_refusal(*algorithm, shape);
+      if (candidate.refused.empty()) candidate.refused = memory_refusal(*algorithm, *collective, shape);
       if (candidate.refused.empty() && !worth(protocol, shape) && settings.protocols.empty())
         candidate.refused = "meant for small messages";
       list.push_back(candidate);

@@ -30,6 +30,7 @@ struct CallShape {
   bool recv_mapped = false;
   bool in_place = false;  // on any rank
   bool apart = false;     // in place on some ranks only
+  bool given = false;     // one count per rank
 };
 
 struct Setting {

@@ -83,10 +83,6 @@ int64_t recv_count(const Call& call, int ranks, int rank) {
   }
 }
 
-bool averages_in_plan(const Call& call) {
-  return reduces(call.operation) && call.combine == Combine::avg && is_float(call.dtype);
-}
-
 kernel::Reduction reduction_of(Combine combine) {
   if (combine == Combine::avg || combine == Combine::premul_sum) return kernel::Reduction::sum;
   return *kernel::parse_reduction(name(combine));
@@ -98,7 +94,8 @@ plan::Plan call_plan(const Call& call, const Setting& setting) {
   WEFT_CHECK(collective, "no collective {}", name(call.operation));
   request.collective = *collective;
   if (reduces(call.operation)) request.reduction = reduction_of(call.combine);
-  request.average = averages_in_plan(call);
+  request.average = reduces(call.operation) && call.combine == Combine::avg;
+  if (is_v(call)) request.counts = algo::Counts::given;
   request.dtype = name(call.dtype);
   request.protocol = setting.protocol;
   request.slots = setting.slots;
@@ -111,7 +108,6 @@ plan::Plan call_plan(const Call& call, const Setting& setting) {
   plan.name += fmt::format("_{}", name(call.dtype));
   if (reduces(call.operation)) plan.name += fmt::format("_{}", name(call.combine));
   if (has_root(call.operation)) plan.name += fmt::format("_root{}", call.root);
-  if (is_v(call)) plan.spaces.front().kind = plan::Space::Kind::given;
   return plan;
 }
 

@@ -11,8 +11,7 @@ int64_t whole_count(const Call& call, int ranks);
 int64_t send_count(const Call& call, int ranks, int rank);
 int64_t recv_count(const Call& call, int ranks, int rank);
 
-// avg of integers is a sum whose result is divided here, toward zero; premul_sum a sum of what was multiplied here.
-bool averages_in_plan(const Call& call);
+// premul_sum is a sum of what was multiplied here: every rank has a scale of its own, which no header could agree on.
 kernel::Reduction reduction_of(Combine combine);
 
 plan::Plan call_plan(const Call& call, const Setting& setting);
