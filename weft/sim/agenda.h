@@ -71,14 +71,16 @@ class Agenda {
     next_[rank] = std::min(next_[rank], entry.time);
   }
   Time window_begin() const { return window_; }
-  // Calls act(entry) for every event, those of one rank in order. False when there are none left.
+  Time window_end() const { return window_ > never - lookahead_ ? never : window_ + lookahead_; }
+  // The next window begins with the first event of all, or at `other` if that is earlier. Calls act(entry) for every
+  // event in it, those of one rank in order. False when there are none left and `other` is never.
   template <typename Act>
-  bool window(Act&& act) {
-    Time first = never;
+  bool window(Act&& act, Time other = never) {
+    Time first = other;
     for (const Time t : next_) first = std::min(first, t);
     if (first == never) return false;
     window_ = first;
-    const Time end = first > never - lookahead_ ? never : first + lookahead_;
+    const Time end = window_end();
     for (uint32_t rank = 0; rank < next_.size(); ++rank) {
       if (next_[rank] >= end) continue;
       Heap& heap = heaps_[rank];

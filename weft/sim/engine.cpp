@@ -46,6 +46,13 @@ Engine::Engine(const plan::Instance& instance, Cells& cells, const Network& netw
   send_port_.resize(ports), receive_port_.resize(ports), send_busy_.resize(ports), receive_busy_.resize(ports);
   open_.resize(rank_count), launch_.resize(rank_count, -1), latest_.resize(rank_count);
   launch_end_.resize(static_cast<size_t>(options.launches));
+  if (network.fabric) {
+    if (network.fabric->hosts() < instance.ranks())
+      throw Error(ErrorKind::user,
+                  fmt::format("{} ranks on a fabric of {} hosts", instance.ranks(), network.fabric->hosts()),
+                  "take a larger fabric");
+    flows_.emplace(network.fabric->capacities());
+  }
   make_lanes();
 }
 
@@ -62,10 +69,12 @@ Prediction Engine::run() {
       send(entry.what, entry.time);
     resume_all();
   };
-  while (agenda_.window(act))
+  while (agenda_.window(act, starts_.empty() ? next_flow() : std::min(starts_.front().begin, next_flow()))) {
+    advance_flows();
     if (options_.most_messages && sends_ > options_.most_messages)
       throw Error(ErrorKind::timeout, fmt::format("the simulation passed {} messages", options_.most_messages),
                   "raise the limit, fold ranks, or take larger chunks");
+  }
   for (const Lane& lane : lanes_)
     if (lane.state != Lane::State::done) deadlock();
   return predict();
@@ -79,14 +88,15 @@ void Engine::arrive(uint32_t id) {
   const size_t at = size_t{link.rank} * static_cast<size_t>(network_.ports) + link.receive_port;
   Time& port = receive_port_[at];
   const Time begin = std::max(slot.time, port);
-  const double rest = static_cast<double>(slot.bytes - 1);
+  const double rest = flows_ ? 0 : static_cast<double>(slot.bytes - 1);  // of a flow all bytes are there
   const Time busy = cost.gap + static_cast<Time>(rest * cost.port_byte);
   port = begin + busy;
   receive_busy_[at] += busy;
   slot.time = begin + static_cast<Time>(rest * std::max(cost.port_byte, cost.lane_byte));
   ++link.arrived;
   ++arrivals_;
-  if (link.sent > link.arrived) agenda_.push(link.rank, {id, link.tie, slots_[link.slot(link.arrived)].time});
+  if (!flows_ && link.sent > link.arrived)
+    agenda_.push(link.rank, {id, link.tie, slots_[link.slot(link.arrived)].time});
   if (link.receiver_waits) {
     link.receiver_waits = false;
     wake(link.receiver);
@@ -105,7 +115,7 @@ void Engine::send(uint32_t id, Time now) {
   const size_t at = size_t{me.rank} * static_cast<size_t>(network_.ports) + link.send_port;
   Time& port = send_port_[at];
   const Time begin = std::max(now, port);
-  const Time busy = cost.gap + static_cast<Time>(rest * cost.port_byte);
+  const Time busy = cost.gap + (flows_ ? 0 : static_cast<Time>(rest * cost.port_byte));
   port = begin + busy;
   send_busy_[at] += busy;
   const Time end = begin + cost.send + static_cast<Time>(rest * cost.lane_byte);
@@ -114,7 +124,10 @@ void Engine::send(uint32_t id, Time now) {
   slot.bytes = bytes;
   ++sends_;
   bytes_ += static_cast<double>(bytes);
-  if (link.sent++ == link.arrived) agenda_.push(link.rank, {to, link.tie, slot.time});
+  if (flows_)
+    queue_flow(to, begin + cost.send, bytes);
+  else if (link.sent++ == link.arrived)
+    agenda_.push(link.rank, {to, link.tie, slot.time});
   if (me.sending < step.sends) {
     agenda_.push(me.rank, {id, id - lane_id(me.rank, 0, 0), end});
     return;

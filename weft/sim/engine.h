@@ -8,6 +8,9 @@
 // another. Where its steps come from is steps.h.
 #pragma once
 
+#include <optional>
+
+#include "weft/sim/flows.h"
 #include "weft/sim/links.h"
 #include "weft/sim/progress.h"
 #include "weft/sim/sim.h"
@@ -44,6 +47,11 @@ class Engine {
   // engine.cpp
   void arrive(uint32_t link);
   void send(uint32_t lane, Time now);
+  // fabric.cpp's links shared: engine_flows.cpp
+  void queue_flow(uint32_t link, Time begin, int64_t bytes);
+  void start_flow(uint32_t link, double now_ns);
+  void advance_flows();
+  Time next_flow();
   void resume_all();
   void resume(uint32_t lane);
   bool ready_to_start(uint32_t lane, Lane& me, Time& start);
@@ -103,6 +111,16 @@ class Engine {
   std::vector<Time> launch_end_, latest_;  // per launch; per rank: the end of its slowest lane so far
   std::vector<Progress> progress_;         // by lane, where any lane is awaited
   std::vector<std::vector<uint32_t>> waiters_;
+  // With a fabric: messages on their way share its links.
+  struct Waiting {
+    uint32_t link = 0;
+    Time begin = 0;
+    bool operator<(const Waiting& o) const { return begin != o.begin ? begin < o.begin : link < o.link; }
+  };
+  std::optional<FlowNetwork> flows_;
+  std::vector<Waiting> starts_;         // of the present window
+  std::vector<uint32_t> link_of_flow_;  // by the flow's number
+  std::vector<uint32_t> flown_;         // by link: messages whose flow has ended
   uint64_t sends_ = 0, arrivals_ = 0, receives_ = 0, steps_done_ = 0;
   double bytes_ = 0;
 };

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "weft/plan/launch.h"
+#include "weft/sim/fabric.h"
 
 namespace weft::sim {
 
@@ -49,6 +50,9 @@ struct Network {
   double await_ns = 1000;  // until a step's completion is seen by another rank
   std::function<Route(int family, int channel, int from, int to)> route;  // null: cost 0, port 0
   StepCost step;
+  // Set: messages share the fabric's links max-min fairly, rank r is its host r, and port_ns_per_byte is not used
+  // (gap_ns and the lane's costs are). Messages of one connection follow each other. Nothing is folded.
+  std::shared_ptr<const Fabric> fabric;
   std::vector<double> slowdown, start_ns;  // per rank: factor on steps, and a late begin (stragglers); empty: none
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 int64_t representatives(const plan::Instance& instance, const Cells& cells, const Network& network, Fold fold) {
   const int64_t n = instance.ranks();
-  if (fold == Fold::off || !network.slowdown.empty() || !network.start_ns.empty()) return n;
+  if (fold == Fold::off || network.fabric || !network.slowdown.empty() || !network.start_ns.empty()) return n;
   if (fold == Fold::exact && (!cells.uniform() || Steps::sends_to_ranges(instance.plan()))) return n;
   const int64_t period = std::lcm(plan::period(instance), std::max<int64_t>(1, network.period));
   return period < n && n % period == 0 ? period : n;

@@ -1,0 +1,237 @@
+// What the simulator does a second: prints one figure a line, "name value", as bench/sim.py reads them.
+//
+//     weft_sim_bench [NAME...]       all groups, or some of: events scale goal maxmin whatif
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "weft/algo/algorithm.h"
+#include "weft/base/error.h"
+#include "weft/base/file.h"
+#include "weft/sim/flows.h"
+#include "weft/sim/goal.h"
+#include "weft/sim/sim.h"
+
+namespace {
+
+using namespace weft;
+using namespace weft::sim;
+
+void figure(const char* name, double value) { fmt::print("{} {:.6g}\n", name, value), fflush(stdout); }
+
+// Processor time of this one thread: what others run meanwhile does not count.
+struct Timer {
+  static double now() {
+    struct timespec t {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+  }
+  double begin = now();
+  double seconds() const { return now() - begin; }
+};
+
+struct Ring {
+  int ranks = 8, channels = 1, slices = 1, slots = 4;
+  int64_t bytes = 0, chunk_bytes = 0;
+  LinkCost cost{3700, 200, 200, 5, 0.04, 0};  // Alps, as ATLAHS states
+  Prediction run(Fold fold, int64_t period) const {
+    algo::PlanRequest request;
+    request.channels = channels;
+    request.slices = slices;
+    request.slots = slots;
+    const plan::Instance instance(algo::make_plan(*algo::find_algorithm("ring"), request), ranks);
+    std::vector<plan::SpaceExtent> spaces(instance.plan().spaces.size());
+    spaces[0].extent = plan::Cut{1, bytes / 4, 1};
+    Network network;
+    network.costs = {{800, 200, 200, 5, 0.005, 0}, cost};
+    network.period = period;
+    network.route = [period](int, int, int from, int to) {
+      return Route{static_cast<uint16_t>(from / period == to / period && period > 1 ? 0 : 1), 0, 0};
+    };
+    Options options;
+    options.fold = fold;
+    return simulate(instance, spaces, {chunk_bytes / 4}, network, options);
+  }
+};
+
+void events() {
+  double best = 0;
+  for (int round = 0; round < 3; ++round) {
+    const Timer timer;
+    const Prediction p = Ring{1024, 8, 1, 4, 64 << 20, 1 << 20}.run(Fold::off, 1);
+    best = std::max(best, static_cast<double>(p.events) / timer.seconds());
+  }
+  figure("events_per_s_1024x8", best);
+}
+
+// Chunks of 512 bytes: two of them, of two slices each, a rank and channel of the 1 GiB on 16,384.
+void scale() {
+  int mismatches = 0;
+  for (const int ranks : {8, 32, 64})
+    for (const int channels : {1, 4}) {
+      const Ring small{ranks, channels, 2, 4, ranks * channels * 4096, 512};
+      mismatches += small.run(Fold::exact, 8).end_ns != small.run(Fold::off, 8).end_ns;
+    }
+  figure("fold_mismatches", mismatches);
+  const auto large = [](int ranks, int64_t bytes, const char* name) {
+    const Timer timer;
+    const Prediction p = Ring{ranks, 16, 2, 4, bytes, 2048}.run(Fold::exact, 8);
+    figure(name, timer.seconds());
+    return p;
+  };
+  large(16384, 1ll << 30, "all_reduce_16384x16_s");
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  figure("all_reduce_16384x16_gb", static_cast<double>(usage.ru_maxrss) * 1024e-9);
+  large(131072, 1ll << 30, "all_reduce_131072_s");
+}
+
+void whatif() {
+  const Timer timer;
+  int points = 0;
+  double sum = 0;
+  for (const int64_t bytes : {64ll << 10, 1ll << 20, 16ll << 20, 256ll << 20, 1ll << 30})
+    for (const int channels : {1, 2, 4, 8, 16})
+      for (const int64_t chunk : {32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10})
+        for (const int slices : {1, 2})
+          for (const double wire : {1., 2., 16. / 15, 1.02}) {
+            Ring ring{1024, channels, slices, 8, bytes, chunk};
+            ring.cost.wire = wire;
+            sum += ring.run(Fold::always, 8).end_ns;
+            ++points;
+          }
+  figure("whatif_points", sum > 0 ? points : 0);
+  figure("whatif_1000_at_1024_s", timer.seconds() * 1000 / points);
+}
+
+// Dissemination among 64 ranks, a hundred times over, with the labels and lines that generators write.
+std::string goal_text() {
+  constexpr int ranks = 64, rounds = 5000;
+  std::string text = fmt::format("num_ranks {}\n", ranks);
+  for (int r = 0; r < ranks; ++r) {
+    text += fmt::format("\nrank {} {{\n", r);
+    for (int i = 0; i < rounds; ++i) {
+      const int step = 1 << i % 6, a = 2 * i + 1;
+      text += fmt::format("l{}: send {}b to {} tag {}\nl{}: recv {}b from {} tag {}\n", a, 4096 + i, (r + step) % ranks,
+                          1000000 + i, a + 1, 4096 + i, (r + ranks - step) % ranks, 1000000 + i);
+      if (i > 0) text += fmt::format("l{} requires l{}\nl{} requires l{}\n", a, a - 1, a + 1, a - 2);
+    }
+    text += "}\n";
+  }
+  return text;
+}
+
+int64_t oracle_mismatches(const std::filesystem::path& folder, const char* goal, const char* oracle,
+                          const GoalCosts& costs, GoalMode mode) {
+  const GoalResult result = simulate_goal(read_goal(folder / goal), costs, mode);
+  const std::string text = read_file(folder / oracle);
+  int64_t wrong = 0, seen = 0;
+  for (size_t h = 0; h < result.end_ns.size(); ++h) {
+    const std::string head = fmt::format("Host {}: ", h);
+    const size_t at = text.find(head);
+    if (at == std::string::npos) continue;
+    ++seen;
+    wrong += std::stoll(text.substr(at + head.size())) != result.end_ns[h];
+  }
+  const size_t most = text.find("Maximum finishing time");
+  if (seen == 0 && most != std::string::npos)
+    wrong += std::stoll(text.substr(text.find(": ", most) + 2)) != result.last_ns();
+  return wrong > 0;
+}
+
+void goal() {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / fmt::format("weft-bench-{}.goal", getpid());
+  write_file(file, goal_text());
+  const auto size = static_cast<double>(std::filesystem::file_size(file));
+  double best = 0;
+  uint64_t ops = 0;
+  for (int round = 0; round < 3; ++round) {
+    const Timer timer;
+    ops = read_goal(file).ops();
+    best = std::max(best, size / timer.seconds() / 1e6);
+  }
+  figure("goal_text_mb_per_s", best);
+  const Goal goal = read_goal(file);
+  const Timer timer;
+  const GoalResult result = simulate_goal(goal, GoalCosts::ai(), GoalMode::original);
+  figure("goal_events_per_s", static_cast<double>(result.events) / timer.seconds());
+  figure("goal_ops", static_cast<double>(ops));
+  std::filesystem::remove(file);
+  const char* set = std::getenv("WEFT_SHARED");
+  const std::filesystem::path folder = std::filesystem::path(set ? set : "../shared") / "data" / "sim" / "goal";
+  if (!std::filesystem::exists(folder)) return;
+  int64_t wrong = 0;
+  const std::string sweep =
+      fmt::format("{}/weft-sweep-{}.goal", std::filesystem::temp_directory_path().string(), getpid());
+  if (std::system(fmt::format("gzip -dc '{}' > '{}'", (folder / "sweep3d_4.goal.gz").string(), sweep).c_str()) != 0)
+    return;
+  for (const char* name : {"dissemination_16", "binomialbcast_32", "sweep3d_4"}) {
+    const std::string text = std::strcmp(name, "sweep3d_4") == 0 ? sweep : fmt::format("{}.goal", name);
+    const auto oracle = [&](const char* kind) { return fmt::format("{}.{}.txt", name, kind); };
+    wrong += oracle_mismatches(folder, text.c_str(), oracle("default.lgs-orig").c_str(), {}, GoalMode::original);
+    wrong += oracle_mismatches(folder, text.c_str(), oracle("default.lgs").c_str(), {}, GoalMode::fork);
+    wrong += oracle_mismatches(folder, text.c_str(), oracle("ai.lgs").c_str(), GoalCosts::ai(), GoalMode::fork);
+  }
+  wrong += oracle_mismatches(folder, "incast_8to1.goal", "incast_8to1.ai.lgs.txt", GoalCosts::ai(), GoalMode::fork);
+  std::filesystem::remove(sweep);
+  figure("goal_mismatches", static_cast<double>(wrong));
+}
+
+// 1,024 hosts, each always sending one message of its own size to somebody.
+void maxmin() {
+  const auto fabric = make_fat_tree({16, 8, 8}, {1, 8, 8}, {12.5, 12.5, 12.5});
+  FlowNetwork net(fabric->capacities());
+  std::mt19937 random(1);
+  std::vector<uint32_t> route, over, host_of;
+  const auto start = [&](double now, uint32_t host) {
+    route.clear();
+    uint32_t to = random() % 1024;
+    if (to == host) to = (to + 1) % 1024;
+    fabric->route(static_cast<int>(host), static_cast<int>(to), route);
+    const uint32_t flow = net.start(now, route, 1e5 + static_cast<double>(random() % 1900000));
+    host_of.resize(std::max<size_t>(host_of.size(), flow + 1));
+    host_of[flow] = host;
+  };
+  for (uint32_t host = 0; host < 1024; ++host) start(0, host);
+  const Timer timer;
+  int64_t completions = 0;
+  const uint64_t before = net.refilled();
+  while (timer.seconds() < 2) {
+    const double now = net.next_ns();
+    net.take_completed(now, over);
+    std::vector<uint32_t> hosts;
+    for (const uint32_t flow : over) hosts.push_back(host_of[flow]);
+    for (const uint32_t host : hosts) start(now, host);
+    completions += static_cast<int64_t>(over.size());
+  }
+  figure("maxmin_completions_per_s", static_cast<double>(completions) / timer.seconds());
+  figure("maxmin_refilled_per_completion",
+         static_cast<double>(net.refilled() - before) / static_cast<double>(completions));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto wanted = [&](const char* name) {
+    return argc == 1 || std::any_of(argv + 1, argv + argc, [&](const char* a) { return std::strcmp(a, name) == 0; });
+  };
+  try {
+    if (wanted("events")) events();
+    if (wanted("scale")) scale();
+    if (wanted("goal")) goal();
+    if (wanted("maxmin")) maxmin();
+    if (wanted("whatif")) whatif();
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return exit_code(error.kind());
+  }
+  return 0;
+}

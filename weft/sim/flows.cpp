@@ -1,0 +1,261 @@
+// Changes are collected until somebody asks for a time or a rate; then the flows they touched are filled again.
+#include "weft/sim/flows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "weft/base/error.h"
+
+namespace weft::sim {
+namespace {
+
+constexpr double slack = 1e-9;  // relative: rates that differ by less are equal
+constexpr uint32_t most_hops = 64;
+constexpr double forever = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+FlowNetwork::FlowNetwork(std::vector<double> capacities) : links_(capacities.size()) {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    if (!(capacities[i] > 0) || !std::isfinite(capacities[i]))
+      throw Error(ErrorKind::user, fmt::format("link {} has a bandwidth of {} bytes per ns", i, capacities[i]),
+                  "bandwidths are positive and finite");
+    links_[i].capacity = capacities[i];
+  }
+}
+
+uint32_t FlowNetwork::start(double now_ns, std::span<const uint32_t> route, double bytes) {
+  if (route.size() > most_hops)
+    fail(ErrorKind::unsupported, "a route of {} links; {} is the most", route.size(), most_hops);
+  now_ = std::max(now_, now_ns);
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(flows_.size()));
+    flows_.emplace_back();
+    flows_.back().first_hop = static_cast<uint32_t>(hops_.size());
+    hops_.resize(hops_.size() + most_hops);
+    old_rate_.push_back(0);
+  }
+  const uint32_t number = free_.back();
+  free_.pop_back();
+  Flow& flow = flows_[number];
+  flow.hops = static_cast<uint32_t>(route.size());
+  flow.left = std::max(bytes, 0.0);
+  flow.since = now_;
+  flow.rate = 0;
+  flow.active = true;
+  flow.bottleneck = std::numeric_limits<uint32_t>::max();
+  ++active_;
+  for (uint32_t i = 0; i < flow.hops; ++i) {
+    if (route[i] >= links_.size()) fail(ErrorKind::user, "a route over link {} of {}", route[i], links_.size());
+    Link& link = links_[route[i]];
+    hops(flow)[i] = {route[i], static_cast<uint32_t>(link.flows.size())};
+    link.flows.push_back(number * most_hops + i);
+  }
+  if (route.empty()) {
+    ends_.push_back({now_, number, ++flow.version});
+    std::push_heap(ends_.begin(), ends_.end());
+  } else {
+    pending_.push_back(number);
+  }
+  return number;
+}
+
+void FlowNetwork::remove(uint32_t number) {
+  Flow& flow = flows_[number];
+  for (const Hop& hop : hops(flow)) {
+    Link& link = links_[hop.link];
+    const uint32_t moved = link.flows.back();
+    link.flows[hop.place] = moved;
+    hops_[flows_[moved / most_hops].first_hop + moved % most_hops].place = hop.place;
+    link.flows.pop_back();
+    for (const uint32_t other : link.flows)
+      if (flows_[other / most_hops].bottleneck == hop.link) pending_.push_back(other / most_hops);
+  }
+  flow.active = false;
+  ++flow.version;
+  free_.push_back(number);
+  --active_;
+}
+
+double FlowNetwork::next_ns() {
+  settle();
+  while (!ends_.empty()) {
+    const End& end = ends_.front();
+    if (flows_[end.flow].active && flows_[end.flow].version == end.version) return end.time;
+    std::pop_heap(ends_.begin(), ends_.end());
+    ends_.pop_back();
+  }
+  return forever;
+}
+
+void FlowNetwork::take_completed(double now_ns, std::vector<uint32_t>& completed) {
+  completed.clear();
+  for (double next = next_ns(); next <= now_ns; next = next_ns()) {
+    now_ = std::max(now_, next);
+    do {  // all that end at this instant, before rates change
+      const uint32_t flow = ends_.front().flow;
+      const bool real = flows_[flow].active && flows_[flow].version == ends_.front().version;
+      std::pop_heap(ends_.begin(), ends_.end());
+      ends_.pop_back();
+      if (!real) continue;
+      remove(flow);
+      completed.push_back(flow);
+    } while (!ends_.empty() && ends_.front().time <= next);
+    if (next < now_ns) break;  // the caller may start others then
+  }
+}
+
+double FlowNetwork::rate(uint32_t flow) {
+  settle();
+  return flows_[flow].rate;
+}
+
+void FlowNetwork::settle() {
+  if (pending_.empty()) return;
+  for (const uint32_t flow : pending_)
+    if (flows_[flow].active) include(flow);
+  pending_.clear();
+  while (!filling_.empty()) {
+    fill();
+    if (!include_violated()) break;
+  }
+  for (const uint32_t number : filling_) {
+    Flow& flow = flows_[number];
+    const double rate = flow.rate;
+    flow.rate = old_rate_[number];
+    set_rate(flow, number, rate);
+    flow.filling = false;
+  }
+  refilled_ += filling_.size();
+  filling_.clear();
+  for (const uint32_t link : touched_) links_[link].touched = false;
+  touched_.clear();
+}
+
+void FlowNetwork::set_rate(Flow& flow, uint32_t number, double rate) {
+  if (rate == flow.rate) return;
+  flow.left = std::max(0.0, flow.left - (now_ - flow.since) * flow.rate);
+  flow.since = now_;
+  flow.rate = rate;
+  ends_.push_back({now_ + flow.left / rate, number, ++flow.version});
+  std::push_heap(ends_.begin(), ends_.end());
+}
+
+void FlowNetwork::include(uint32_t number) {
+  Flow& flow = flows_[number];
+  if (flow.filling) return;
+  flow.filling = true;
+  old_rate_[number] = flow.rate;
+  filling_.push_back(number);
+  for (const Hop& hop : hops(flow)) touch(hop.link);
+}
+
+void FlowNetwork::touch(uint32_t link) {
+  if (links_[link].touched) return;
+  links_[link].touched = true;
+  touched_.push_back(link);
+}
+
+// Progressive filling of the flows in `filling_` in what the others leave: the link with the least share stops its flows.
+void FlowNetwork::fill() {
+  heap_.clear();
+  for (const uint32_t number : filling_) flows_[number].set = false;
+  for (const uint32_t id : touched_) {
+    Link& link = links_[id];
+    link.rest = link.capacity;
+    link.open = 0;
+    link.share = 0;
+    for (const uint32_t entry : link.flows) {
+      const Flow& flow = flows_[entry / most_hops];
+      if (flow.filling)
+        ++link.open;
+      else
+        link.rest -= flow.rate;
+    }
+    link.rest = std::max(0.0, link.rest);
+    if (link.open > 0) heap_.push_back({-link.rest / link.open, id});
+  }
+  std::make_heap(heap_.begin(), heap_.end());
+  while (!heap_.empty()) {
+    std::pop_heap(heap_.begin(), heap_.end());
+    auto& [key, id] = heap_.back();
+    Link& link = links_[id];
+    if (link.open == 0) {
+      heap_.pop_back();
+      continue;
+    }
+    const double share = std::max(0.0, link.rest) / link.open;
+    if (share > -key * (1 + slack)) {  // shares only grow while others are stopped
+      key = -share;
+      std::push_heap(heap_.begin(), heap_.end());
+      continue;
+    }
+    const uint32_t stopped = id;
+    heap_.pop_back();
+    stop_at(stopped, share);
+  }
+}
+
+void FlowNetwork::stop_at(uint32_t id, double share) {
+  links_[id].share = share;
+  for (const uint32_t entry : links_[id].flows) {
+    Flow& flow = flows_[entry / most_hops];
+    if (!flow.filling || flow.set) continue;
+    flow.set = true;
+    flow.rate = share;
+    flow.bottleneck = id;
+    for (const Hop& hop : hops(flow)) {
+      links_[hop.link].rest -= share;
+      --links_[hop.link].open;
+    }
+  }
+}
+
+// A flow that kept its rate is wrong if it is faster than those that were stopped at a link of its way, or if its own
+// bottleneck has room again or a faster flow.
+bool FlowNetwork::include_violated() {
+  const size_t before = filling_.size();
+  const size_t links = touched_.size();
+  for (size_t i = 0; i < links; ++i) {
+    const uint32_t id = touched_[i];
+    const Link& link = links_[id];
+    double fastest = 0;
+    for (const uint32_t entry : link.flows)
+      if (flows_[entry / most_hops].filling) fastest = std::max(fastest, flows_[entry / most_hops].rate);
+    const bool stops = link.share > 0 || (link.rest <= slack * link.capacity && fastest == 0);
+    const bool room = link.rest > slack * link.capacity;
+    for (const uint32_t entry : link.flows) {
+      const Flow& flow = flows_[entry / most_hops];
+      if (flow.filling) continue;
+      const bool too_fast = stops && flow.rate > link.share * (1 + slack);
+      const bool too_slow = flow.bottleneck == id && (room || fastest > flow.rate * (1 + slack));
+      if (too_fast || too_slow) include(entry / most_hops);
+    }
+  }
+  return filling_.size() > before;
+}
+
+std::vector<double> max_min_rates(const std::vector<double>& capacities,
+                                  const std::vector<std::vector<uint32_t>>& routes) {
+  std::vector<double> rates(routes.size(), forever), rest = capacities;
+  std::vector<bool> open(routes.size(), true);
+  for (;;) {
+    std::vector<int> count(rest.size());
+    for (size_t f = 0; f < routes.size(); ++f)
+      for (const uint32_t l : routes[f]) count[l] += open[f];
+    double least = forever;
+    size_t at = 0;
+    for (size_t l = 0; l < rest.size(); ++l)
+      if (count[l] > 0 && rest[l] / count[l] < least) least = rest[l] / count[l], at = l;
+    if (least == forever) return rates;
+    for (size_t f = 0; f < routes.size(); ++f) {
+      if (!open[f] || std::find(routes[f].begin(), routes[f].end(), at) == routes[f].end()) continue;
+      open[f] = false;
+      rates[f] = least;
+      for (const uint32_t l : routes[f]) rest[l] -= least;
+    }
+  }
+}
+
+}  // namespace weft::sim
