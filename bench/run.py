@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Benchmarks against peers, taken alternately in one run: a table with goals, or figures as JSON.
 
-    ./dev bench optimizer [--json] [--rounds N] [--only TEXT]      ./dev bench --list
+    ./dev bench optimizer|collectives [--json] [--rounds N] [--only TEXT]      ./dev bench --list
 
 Peers run as processes that block until told to take one step, so that what disturbs the machine disturbs all alike.
 A figure is a median over rounds (a ratio: the median of the rounds' own ratios); spread is the interquartile range over
@@ -347,7 +347,13 @@ def demo(figures):
     figures.add("demo_gb", [json.loads(done.stdout)["peak_bytes"] / 1e9], "GB", 8, False)
 
 
-BENCHMARKS = {"optimizer": optimizer}
+def collectives(figures):
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import collectives as room
+    room.collectives(figures)
+
+
+BENCHMARKS = {"optimizer": optimizer, "collectives": collectives}
 
 
 def main():

@@ -29,6 +29,14 @@ int64_t whole_bytes(const BenchCell& cell, int ranks);
 // nccl-tests': bus bandwidth over algorithm bandwidth.
 double bus_factor(Operation operation, int ranks);
 
+// `weft explain OPERATION`.
+struct CollectiveQuestion {
+  int ranks = 2;
+  std::string bytes, dtype;
+  bool mapped = true, any_order = false, json = false;
+};
+void explain_collective(Operation operation, const CollectiveQuestion& question);
+
 // Commands of a rank: "time CELL" -> ns a call, "check CELL" -> wrong elements, "explain CELL" -> what runs.
 struct BenchSetup {
   int64_t room_bytes = 0;  // of each buffer

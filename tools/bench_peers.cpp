@@ -23,10 +23,9 @@ namespace {
 constexpr int64_t start_limit_ns = 180'000'000'000, answer_limit_ns = 120'000'000'000;
 
 std::filesystem::path launcher() {
-  for (const std::filesystem::path& folder :
-       {std::filesystem::path(WEFT_SOURCE_DIR) / "bench/peers", std::filesystem::path(WEFT_DATA_DIR) / "peers"})
-    if (std::filesystem::exists(folder / "launch.py")) return folder / "launch.py";
-  throw Error(ErrorKind::unsupported, "bench/peers/launch.py is not here", "run weft from its source tree");
+  const std::filesystem::path script = std::filesystem::path(WEFT_SOURCE_DIR) / "bench/peers/launch.py";
+  if (std::filesystem::exists(script)) return script;
+  throw Error(ErrorKind::unsupported, fmt::format("{} is not here", script.string()), "--vs needs Weft's source tree");
 }
 
 class ProcessPeer final : public Peer {

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tools/bench.h"
 #include "tools/verbs.h"
 #include "weft/api/calibrate.h"
 #include "weft/api/tuning.h"
@@ -13,9 +14,20 @@ struct Options {
   ProgramOptions program;
   int limit = 40;
   bool any_order = false, private_buffers = false;
+  std::string bytes = "64K", dtype = "f32";  // of a collective
 };
 
+// The name of a collective instead of a program.
+bool explained_collective(const Options& options) {
+  const auto operation = parse_operation(options.program.file);
+  if (!operation || *operation == Operation::barrier) return false;
+  explain_collective(*operation, {options.program.ranks, options.bytes, options.dtype, !options.private_buffers,
+                                  options.any_order, options.program.json});
+  return true;
+}
+
 void explain_verb(const Options& options) {
+  if (explained_collective(options)) return;
   const ir::Program program = read_program(options.program.file);
   tune::SearchOptions search;
   search.ranks = options.program.ranks;
@@ -60,11 +72,15 @@ void explain_verb(const Options& options) {
 Verb add_explain(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("explain", "predict every schedule of a program and say what each moves");
-  verb->footer("  weft explain examples/adam.weft --model bert-base --ranks 2");
+  verb->footer(
+      "  weft explain examples/adam.weft --model bert-base --ranks 2\n"
+      "  weft explain all_reduce --ranks 4 -b 64K                      which plan a collective takes, and why");
   add_program_options(*verb, options->program);
   verb->add_option("--limit", options->limit, "schedules to list")->capture_default_str();
   verb->add_flag("--any-order", options->any_order, "also algorithms that do not add in rank order (ring)");
   verb->add_flag("--private", options->private_buffers, "buffers that peers cannot map: algorithms over links");
+  verb->add_option("-b,--bytes", options->bytes, "of a collective: its size")->capture_default_str();
+  verb->add_option("-d,--dtype", options->dtype, "of a collective")->capture_default_str();
   return [options] { explain_verb(*options); };
 }
 

@@ -1,0 +1,152 @@
+// The C border: strides honoured, counts checked, errors as a status and a message, works that are waited for.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "weft/capi/weft.h"
+
+namespace {
+
+struct Tensor {
+  weft_tensor raw{};
+  std::vector<int64_t> shape, strides;
+  Tensor(void* data, std::vector<int64_t> shape_of, std::vector<int64_t> strides_of = {}, int code = 2, int bits = 32)
+      : shape(std::move(shape_of)), strides(std::move(strides_of)) {
+    raw.data = data;
+    raw.device.device_type = 1;
+    raw.ndim = static_cast<int32_t>(shape.size());
+    raw.dtype.code = static_cast<uint8_t>(code), raw.dtype.bits = static_cast<uint8_t>(bits), raw.dtype.lanes = 1;
+    raw.shape = shape.data();
+    raw.strides = strides.empty() ? nullptr : strides.data();
+  }
+};
+
+// What a rank found wrong. Ranks are threads here, so that it reaches the test.
+struct Notes {
+  std::string text[8];
+};
+
+#define WANT(condition)                                                                                               \
+  do {                                                                                                                \
+    if (!(condition) && notes.text[rank].empty())                                                                     \
+      notes.text[rank] = std::string(#condition) + " in line " + std::to_string(__LINE__) + ": " + weft_last_error(); \
+  } while (0)
+
+template <void (*body)(weft_comm*, Notes&, int)>
+void on(int ranks) {
+  Notes notes;
+  const weft_status status = weft_run_threads(
+      ranks, [](weft_comm* comm, void* user) { body(comm, *static_cast<Notes*>(user), weft_comm_rank(comm)); }, &notes);
+  EXPECT_EQ(status, WEFT_OK) << weft_last_error();
+  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(notes.text[rank], "") << "rank " << rank;
+}
+
+void flat(weft_comm* comm, Notes& notes, int rank) {
+  const int n = weft_comm_size(comm);
+  auto* x = static_cast<float*>(weft_alloc(comm, 5000 * sizeof(float)));
+  WANT(x != nullptr);
+  for (int i = 0; i < 5000; ++i) x[i] = static_cast<float>(i + rank);
+  WANT(weft_all_reduce_flat(comm, x, x, 5000, WEFT_F32, WEFT_SUM) == WEFT_OK);
+  for (int i = 0; i < 5000; ++i) WANT(x[i] == static_cast<float>(n * i + n * (n - 1) / 2));
+  WANT(weft_free(comm, x) == WEFT_OK);
+  std::vector<int64_t> counts;
+  int64_t total = 0;
+  for (int r = 0; r < n; ++r) counts.push_back(r + 1), total += r + 1;
+  std::vector<int32_t> mine(static_cast<size_t>(rank + 1), rank), all(static_cast<size_t>(total), -1);
+  WANT(weft_all_gather_v_flat(comm, mine.data(), all.data(), counts.data(), WEFT_I32) == WEFT_OK);
+  size_t at = 0;
+  for (int r = 0; r < n; ++r)
+    for (int i = 0; i <= r; ++i) WANT(all[at++] == r);
+}
+TEST(Capi, FlatCalls) { on<flat>(3); }
+
+// broadcast of a column: x = arange(4).view(2, 2) + 10 rank, [:, 0] from rank 0
+void column(weft_comm* comm, Notes& notes, int rank) {
+  float x[4];
+  for (int i = 0; i < 4; ++i) x[i] = static_cast<float>(i + 10 * rank);
+  Tensor first(x, {2}, {2});
+  WANT(weft_broadcast(comm, &first.raw, 0, nullptr) == WEFT_OK);
+  WANT(x[0] == 0 && x[2] == 2);
+  WANT(x[1] == static_cast<float>(1 + 10 * rank) && x[3] == static_cast<float>(3 + 10 * rank));
+}
+TEST(Capi, StridedTensorsAreHonouredAndWhatLiesBetweenStays) { on<column>(2); }
+
+void strided_in_place(weft_comm* comm, Notes& notes, int rank) {
+  double x[12];
+  for (int i = 0; i < 12; ++i) x[i] = i + 100 * rank;
+  Tensor transposed(x, {4, 3}, {1, 4}, 2, 64), every_second(x, {6}, {2}, 2, 64);
+  WANT(weft_all_reduce(comm, nullptr, &transposed.raw, WEFT_SUM, nullptr) == WEFT_OK);
+  for (int i = 0; i < 12; ++i) WANT(x[i] == 2 * i + 100);
+  WANT(weft_all_reduce(comm, nullptr, &every_second.raw, WEFT_MAX, nullptr) == WEFT_OK);
+  for (int i = 0; i < 12; ++i) WANT(x[i] == 2 * i + 100);
+}
+TEST(Capi, InPlaceUpdatesTheCallersStridedTensor) { on<strided_in_place>(2); }
+
+void works(weft_comm* comm, Notes& notes, int rank) {
+  std::vector<float> a(3000, static_cast<float>(rank + 1)), b(6000);
+  Tensor x(a.data(), {3000}), y(b.data(), {2, 3000});
+  weft_work *first = nullptr, *second = nullptr;
+  WANT(weft_all_reduce(comm, nullptr, &x.raw, WEFT_SUM, &first) == WEFT_OK);
+  WANT(weft_all_gather(comm, &x.raw, &y.raw, &second) == WEFT_OK);
+  WANT(weft_work_wait(second) == WEFT_OK);
+  int done = 0;
+  WANT(weft_work_test(first, &done) == WEFT_OK && done == 1);
+  for (const float v : b) WANT(v == 3);
+  WANT(weft_work_free(first) == WEFT_OK && weft_work_free(second) == WEFT_OK);
+}
+TEST(Capi, WorksCompleteInOrder) { on<works>(2); }
+
+void refusals(weft_comm* comm, Notes& notes, int rank) {
+  std::vector<float> a(10), b(10);
+  Tensor x(a.data(), {3}), y(b.data(), {4}), ints(b.data(), {3}, {}, 0, 32), odd(b.data(), {3}, {}, 5, 64),
+      gpu(a.data(), {3});
+  gpu.raw.device.device_type = static_cast<decltype(gpu.raw.device.device_type)>(2);
+  const auto refused = [&](weft_status status, weft_status kind, const char* text) {
+    WANT(status == kind);
+    WANT(std::strstr(weft_last_error(), text) != nullptr);
+  };
+  refused(weft_all_reduce(comm, &x.raw, &y.raw, WEFT_SUM, nullptr), WEFT_ERROR_USER, "3 elements, not 4");
+  refused(weft_all_reduce(comm, &x.raw, &ints.raw, WEFT_SUM, nullptr), WEFT_ERROR_USER, "i32");
+  refused(weft_all_reduce(comm, nullptr, &odd.raw, WEFT_SUM, nullptr), WEFT_ERROR_UNSUPPORTED, "code 5");
+  refused(weft_all_reduce(comm, nullptr, &gpu.raw, WEFT_SUM, nullptr), WEFT_ERROR_USER, "device type 2");
+  refused(weft_all_gather(comm, &x.raw, &ints.raw, nullptr), WEFT_ERROR_USER, "");
+  refused(weft_reduce_scatter(comm, &x.raw, &y.raw, WEFT_SUM, nullptr), WEFT_ERROR_USER, "not a multiple of 2 ranks");
+  refused(weft_all_reduce_flat(comm, a.data(), b.data(), 3, static_cast<weft_dtype>(99), WEFT_SUM), WEFT_ERROR_USER,
+          "dtype 99");
+  refused(weft_all_reduce_flat(comm, a.data(), b.data(), 3, WEFT_F32, static_cast<weft_combine>(5)), WEFT_ERROR_USER,
+          "combination 5");
+  refused(weft_all_reduce_flat(nullptr, a.data(), b.data(), 3, WEFT_F32, WEFT_SUM), WEFT_ERROR_USER, "NULL");
+  int stack = 0;
+  refused(weft_free(comm, &stack), WEFT_ERROR_USER, "not allocated from this arena");
+  WANT(weft_barrier(comm) == WEFT_OK);
+}
+TEST(Capi, MisuseIsAStatusAndAMessage) { on<refusals>(2); }
+
+TEST(Capi, DisagreementReachesTheCaller) {
+  const weft_status status = weft_run_threads(
+      2,
+      [](weft_comm* comm, void*) {
+        std::vector<float> x(5000);
+        weft_all_reduce_flat(comm, x.data(), x.data(), 4000 + weft_comm_rank(comm), WEFT_F32, WEFT_SUM);
+      },
+      nullptr);
+  EXPECT_EQ(status, WEFT_ERROR_AGREEMENT) << weft_last_error();
+  EXPECT_NE(std::strstr(weft_last_error(), "4001 elements"), nullptr) << weft_last_error();
+}
+
+TEST(Capi, ProcessesToo) {
+  const weft_status status = weft_run(
+      3,
+      [](weft_comm* comm, void*) {
+        int64_t x = weft_comm_rank(comm) + 1;
+        if (weft_all_reduce_flat(comm, &x, &x, 1, WEFT_I64, WEFT_PROD) != WEFT_OK || x != 6) _exit(7);
+      },
+      nullptr);
+  EXPECT_EQ(status, WEFT_OK) << weft_last_error();
+  EXPECT_EQ(weft_abi_version(), WEFT_ABI_VERSION);
+  EXPECT_EQ(weft_run(0, nullptr, nullptr), WEFT_ERROR_USER);
+}
+
+}  // namespace

@@ -1,0 +1,312 @@
+// The C functions: tensors become calls, exceptions become a status and a message (weft.h).
+#include <string>
+#include <vector>
+
+#include "weft/api/collectives.h"
+#include "weft/api/weft.h"
+#include "weft/capi/tensor.h"
+
+struct weft_comm {
+  weft::Collectives* collectives;
+};
+struct weft_work {
+  weft::Pending pending;
+  weft::capi::Contiguous send, recv;
+  bool stored = false;
+};
+
+namespace {
+
+using namespace weft;
+using capi::Contiguous;
+
+thread_local std::string last_error;
+
+weft_status status_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::user: return WEFT_ERROR_USER;
+    case ErrorKind::plan: return WEFT_ERROR_PLAN;
+    case ErrorKind::agreement: return WEFT_ERROR_AGREEMENT;
+    case ErrorKind::io: return WEFT_ERROR_IO;
+    case ErrorKind::timeout: return WEFT_ERROR_TIMEOUT;
+    case ErrorKind::peer: return WEFT_ERROR_PEER;
+    case ErrorKind::unsupported: return WEFT_ERROR_UNSUPPORTED;
+    case ErrorKind::internal: break;
+  }
+  return WEFT_ERROR_INTERNAL;
+}
+
+template <typename F>
+weft_status guarded(F&& f) noexcept {
+  try {
+    f();
+    return WEFT_OK;
+  } catch (const Error& error) {
+    last_error = fmt::format("{} error: {}", name(error.kind()), error.what());
+    return status_of(error.kind());
+  } catch (const std::exception& error) {
+    last_error = fmt::format("internal error: {}", error.what());
+    return WEFT_ERROR_INTERNAL;
+  }
+}
+
+Collectives& engine(const weft_comm* comm) {
+  if (!comm) throw Error(ErrorKind::user, "the communicator is NULL");
+  return *comm->collectives;
+}
+
+Dtype dtype_of(weft_dtype dtype) {
+  if (dtype < WEFT_F64 || dtype > WEFT_BOOL)
+    throw Error(ErrorKind::user, fmt::format("dtype {} is none of weft_dtype", static_cast<int>(dtype)));
+  return static_cast<Dtype>(dtype);
+}
+static_assert(static_cast<int>(Dtype::boolean) == WEFT_BOOL && static_cast<int>(Dtype::i64) == WEFT_I64);
+
+Combine combine_of(weft_combine combine) {
+  if (combine < WEFT_SUM || combine > WEFT_LOGICAL_OR || static_cast<Combine>(combine) == Combine::premul_sum)
+    throw Error(ErrorKind::user, fmt::format("combination {} is none of weft_combine", static_cast<int>(combine)));
+  return static_cast<Combine>(combine);
+}
+static_assert(static_cast<int>(Combine::logical_or) == WEFT_LOGICAL_OR && static_cast<int>(Combine::avg) == WEFT_AVG);
+
+// What the two tensors of a call must have in common.
+struct Operands {
+  Contiguous send, recv;
+  Dtype dtype = Dtype::f32;
+};
+
+Operands operands(const weft_tensor* send, weft_tensor* recv, bool keep_recv) {
+  if (!send && !recv) throw Error(ErrorKind::user, "both tensors are NULL");
+  Operands out;
+  if (send) out.send = Contiguous(*send, true), out.dtype = out.send.dtype();
+  if (recv) out.recv = Contiguous(*recv, keep_recv || !send), out.dtype = out.recv.dtype();
+  if (send && recv && out.send.dtype() != out.recv.dtype())
+    throw Error(ErrorKind::user, fmt::format("the send tensor has {} and the receive tensor {} elements",
+                                             name(out.send.dtype()), name(out.recv.dtype())));
+  return out;
+}
+
+int64_t part_of(int64_t whole, int ranks, const char* which) {
+  if (whole % ranks != 0)
+    throw Error(ErrorKind::user,
+                fmt::format("{} elements of the {} tensor are not a multiple of {} ranks", whole, which, ranks),
+                "use the form with one count per rank");
+  return whole / ranks;
+}
+
+void expect_count(int64_t have, int64_t want, const char* which) {
+  if (have != want)
+    throw Error(ErrorKind::user, fmt::format("the {} tensor has {} elements, not {}", which, have, want));
+}
+
+// In place at the level of tensors: recv holds the contribution. Where that is a part of it, its place is this rank's.
+void place(Call& call, const Operands& tensors, int rank) {
+  auto* recv = static_cast<std::byte*>(tensors.recv.data());
+  call.recv = recv;
+  call.send = tensors.send.data();
+  if (call.send || !recv) return;
+  const bool part = call.operation == Operation::all_gather || call.operation == Operation::gather;
+  call.send = recv + (part ? call.count * rank * size_bytes(call.dtype) : 0);
+}
+
+weft_status run(weft_comm* comm, Call call, const weft_tensor* send, weft_tensor* recv, weft_work** work,
+                void (*count)(Call&, const Operands&, int ranks, int rank)) {
+  return guarded([&] {
+    Collectives& collectives = engine(comm);
+    Operands tensors = operands(send, recv, call.operation == Operation::broadcast);
+    call.dtype = tensors.dtype;
+    count(call, tensors, collectives.size(), collectives.rank());
+    place(call, tensors, collectives.rank());
+    if (work) {
+      auto out = std::make_unique<weft_work>();
+      out->send = tensors.send, out->recv = tensors.recv;
+      out->pending = collectives.start(call);
+      *work = out.release();
+      return;
+    }
+    collectives.run(call);
+    if (recv) tensors.recv.store();
+  });
+}
+
+weft_status run_ranks(int ranks, weft_body body, void* user, bool threads) {
+  return guarded([&] {
+    if (!body) throw Error(ErrorKind::user, "the body is NULL");
+    if (ranks < 1 || ranks > 1024) throw Error(ErrorKind::user, fmt::format("{} ranks", ranks), "from 1 to 1024");
+    RunOptions options;
+    options.threads = threads;
+    weft::run(
+        ranks,
+        [&](Rank& rank) {
+          Collectives collectives(rank.communicator());
+          weft_comm comm{&collectives};
+          body(&comm, user);
+        },
+        options);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+int weft_abi_version(void) { return WEFT_ABI_VERSION; }
+const char* weft_version(void) { return "0.1.0"; }
+const char* weft_last_error(void) { return last_error.c_str(); }
+
+weft_status weft_run(int ranks, weft_body body, void* user) { return run_ranks(ranks, body, user, false); }
+weft_status weft_run_threads(int ranks, weft_body body, void* user) { return run_ranks(ranks, body, user, true); }
+
+int weft_comm_rank(const weft_comm* comm) { return comm ? comm->collectives->rank() : -1; }
+int weft_comm_size(const weft_comm* comm) { return comm ? comm->collectives->size() : -1; }
+
+void* weft_alloc(weft_comm* comm, size_t bytes) {
+  void* memory = nullptr;
+  guarded([&] {
+    memory = engine(comm).arena_allocate(static_cast<int64_t>(bytes));
+    if (!memory)
+      throw Error(ErrorKind::io, fmt::format("the arena has no room for {} bytes", bytes),
+                  "set WEFT_ARENA to a larger size");
+  });
+  return memory;
+}
+weft_status weft_free(weft_comm* comm, void* memory) {
+  return guarded([&] { engine(comm).arena_release(memory); });
+}
+weft_status weft_symmetric_alloc(weft_comm* comm, size_t bytes, void** memory) {
+  return guarded([&] { *memory = engine(comm).allocate(static_cast<int64_t>(bytes)); });
+}
+weft_status weft_symmetric_free(weft_comm* comm, void* memory) {
+  return guarded([&] { engine(comm).release(memory); });
+}
+
+weft_status weft_all_reduce(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_combine combine,
+                            weft_work** work) {
+  Call call;
+  call.operation = Operation::all_reduce;
+  const weft_status legal = guarded([&] { call.combine = combine_of(combine); });
+  if (legal != WEFT_OK) return legal;
+  return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int, int) {
+    c.count = t.recv.count();
+    if (t.send.data()) expect_count(t.send.count(), c.count, "send");
+  });
+}
+weft_status weft_reduce_scatter(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_combine combine,
+                                weft_work** work) {
+  Call call;
+  call.operation = Operation::reduce_scatter;
+  const weft_status legal = guarded([&] {
+    call.combine = combine_of(combine);
+    if (!send || !recv) throw Error(ErrorKind::user, "reduce_scatter wants both tensors");
+  });
+  if (legal != WEFT_OK) return legal;
+  return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int ranks, int) {
+    c.count = part_of(t.send.count(), ranks, "send");
+    expect_count(t.recv.count(), c.count, "receive");
+  });
+}
+weft_status weft_all_gather(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_work** work) {
+  Call call;
+  call.operation = Operation::all_gather;
+  return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int ranks, int) {
+    c.count = part_of(t.recv.count(), ranks, "receive");
+    if (t.send.data()) expect_count(t.send.count(), c.count, "send");
+  });
+}
+weft_status weft_broadcast(weft_comm* comm, weft_tensor* tensor, int root, weft_work** work) {
+  Call call;
+  call.operation = Operation::broadcast;
+  call.root = root;
+  return run(comm, call, nullptr, tensor, work, [](Call& c, const Operands& t, int, int) { c.count = t.recv.count(); });
+}
+weft_status weft_reduce(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_combine combine, int root,
+                        weft_work** work) {
+  Call call;
+  call.operation = Operation::reduce;
+  call.root = root;
+  const weft_status legal = guarded([&] { call.combine = combine_of(combine); });
+  if (legal != WEFT_OK) return legal;
+  return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int, int rank) {
+    c.count = t.send.data() ? t.send.count() : t.recv.count();
+    if (rank == c.root && t.send.data()) expect_count(t.recv.count(), c.count, "receive");
+  });
+}
+weft_status weft_scatter(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, int root, weft_work** work) {
+  Call call;
+  call.operation = Operation::scatter;
+  call.root = root;
+  return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int ranks, int rank) {
+    c.count = t.recv.data() || rank != c.root ? t.recv.count() : part_of(t.send.count(), ranks, "send");
+    if (rank == c.root) expect_count(t.send.count(), c.count * ranks, "send");
+  });
+}
+weft_status weft_gather(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, int root, weft_work** work) {
+  Call call;
+  call.operation = Operation::gather;
+  call.root = root;
+  return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int ranks, int rank) {
+    c.count = t.send.data() ? t.send.count() : part_of(t.recv.count(), ranks, "receive");
+    if (rank == c.root) expect_count(t.recv.count(), c.count * ranks, "receive");
+  });
+}
+weft_status weft_all_to_all(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_work** work) {
+  Call call;
+  call.operation = Operation::all_to_all;
+  return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int ranks, int) {
+    c.count = part_of(t.send.count(), ranks, "send");
+    expect_count(t.recv.count(), t.send.count(), "receive");
+  });
+}
+weft_status weft_barrier(weft_comm* comm) {
+  return guarded([&] { engine(comm).barrier(); });
+}
+
+weft_status weft_all_reduce_flat(weft_comm* comm, const void* send, void* recv, int64_t count, weft_dtype dtype,
+                                 weft_combine combine) {
+  return guarded([&] { engine(comm).all_reduce(send, recv, count, dtype_of(dtype), combine_of(combine)); });
+}
+weft_status weft_reduce_scatter_flat(weft_comm* comm, const void* send, void* recv, int64_t count, weft_dtype dtype,
+                                     weft_combine combine) {
+  return guarded([&] { engine(comm).reduce_scatter(send, recv, count, dtype_of(dtype), combine_of(combine)); });
+}
+weft_status weft_all_gather_flat(weft_comm* comm, const void* send, void* recv, int64_t count, weft_dtype dtype) {
+  return guarded([&] { engine(comm).all_gather(send, recv, count, dtype_of(dtype)); });
+}
+weft_status weft_reduce_scatter_v_flat(weft_comm* comm, const void* send, void* recv, const int64_t* counts,
+                                       weft_dtype dtype, weft_combine combine) {
+  return guarded([&] {
+    Collectives& collectives = engine(comm);
+    collectives.reduce_scatter_v(send, recv, {counts, static_cast<size_t>(collectives.size())}, dtype_of(dtype),
+                                 combine_of(combine));
+  });
+}
+weft_status weft_all_gather_v_flat(weft_comm* comm, const void* send, void* recv, const int64_t* counts,
+                                   weft_dtype dtype) {
+  return guarded([&] {
+    Collectives& collectives = engine(comm);
+    collectives.all_gather_v(send, recv, {counts, static_cast<size_t>(collectives.size())}, dtype_of(dtype));
+  });
+}
+
+weft_status weft_work_test(weft_work* work, int* done) {
+  return guarded([&] {
+    if (!work || !done) throw Error(ErrorKind::user, "the work is NULL");
+    *done = work->pending.test() ? 1 : 0;
+    if (*done && !work->stored) work->recv.store(), work->stored = true;
+  });
+}
+weft_status weft_work_wait(weft_work* work) {
+  return guarded([&] {
+    if (!work) throw Error(ErrorKind::user, "the work is NULL");
+    work->pending.wait();
+    if (!work->stored) work->recv.store(), work->stored = true;
+  });
+}
+weft_status weft_work_free(weft_work* work) {
+  return guarded([&] {
+    if (work && !work->stored) work->pending.wait(), work->recv.store();
+    delete work;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,162 @@
+/* Weft from C: collectives on CPU ranks. Stable: functions and values are added, never changed; `weft_abi_version()`
+ * grows with what is added.
+ *
+ *   static void body(weft_comm* comm, void* user) {
+ *     float* x = weft_alloc(comm, 1024 * sizeof(float));               // memory that peers read in place
+ *     if (weft_all_reduce_flat(comm, x, x, 1024, WEFT_F32, WEFT_SUM) != WEFT_OK) puts(weft_last_error());
+ *   }
+ *   weft_run(4, body, NULL);                                           // four processes
+ *
+ * Tensors are DLPack's: weft_tensor has the layout of DLTensor, so a DLTensor* may be passed as it is (include dlpack.h
+ * first and no cast is needed). Any strides are honoured; contiguous tensors are used in place, others are copied.
+ * Device is CPU. Nothing here throws or aborts: every call returns a status, and weft_last_error() says what, why and
+ * what to do, per thread. A communicator is used by one thread at a time; weft_alloc by any.
+ * All ranks make the same calls in the same order; ranks that differ all get WEFT_ERROR_AGREEMENT. */
+#ifndef WEFT_H_
+#define WEFT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define WEFT_API __attribute__((visibility("default")))
+#else
+#define WEFT_API
+#endif
+
+#define WEFT_ABI_VERSION 1
+
+typedef enum {
+  WEFT_OK = 0,
+  WEFT_ERROR_USER = 1,      /* the caller's arguments */
+  WEFT_ERROR_PLAN = 2,      /* a plan that breaks a rule */
+  WEFT_ERROR_AGREEMENT = 3, /* ranks called different things */
+  WEFT_ERROR_IO = 4,        /* the operating system refused something */
+  WEFT_ERROR_TIMEOUT = 5,   /* a wait passed its deadline */
+  WEFT_ERROR_PEER = 6,      /* another rank failed or died */
+  WEFT_ERROR_UNSUPPORTED = 7,
+  WEFT_ERROR_INTERNAL = 8
+} weft_status;
+
+typedef enum {
+  WEFT_F64 = 0,
+  WEFT_F32 = 1,
+  WEFT_F16 = 2,
+  WEFT_BF16 = 3,
+  WEFT_F8E4M3 = 4,
+  WEFT_F8E5M2 = 5,
+  WEFT_I64 = 6,
+  WEFT_I32 = 7,
+  WEFT_I16 = 8,
+  WEFT_I8 = 9,
+  WEFT_U64 = 10,
+  WEFT_U32 = 11,
+  WEFT_U16 = 12,
+  WEFT_U8 = 13,
+  WEFT_BOOL = 14
+} weft_dtype;
+
+typedef enum {
+  WEFT_SUM = 0,
+  WEFT_PROD = 1,
+  WEFT_MIN = 2,
+  WEFT_MAX = 3,
+  WEFT_AVG = 4, /* integers: toward zero */
+  WEFT_BIT_AND = 6,
+  WEFT_BIT_OR = 7,
+  WEFT_BIT_XOR = 8,
+  WEFT_LOGICAL_AND = 9,
+  WEFT_LOGICAL_OR = 10
+} weft_combine;
+
+#ifdef DLPACK_DLPACK_H_
+typedef DLTensor weft_tensor;
+#else
+typedef struct {
+  void* data;
+  struct {
+    int32_t device_type, device_id;
+  } device; /* {1, 0}: CPU */
+  int32_t ndim;
+  struct {
+    uint8_t code, bits;
+    uint16_t lanes;
+  } dtype;
+  int64_t* shape;
+  int64_t* strides; /* in elements; NULL: contiguous, row-major */
+  uint64_t byte_offset;
+} weft_tensor;
+#endif
+
+typedef struct weft_comm weft_comm;
+typedef struct weft_work weft_work;
+
+WEFT_API int weft_abi_version(void);
+WEFT_API const char* weft_version(void);
+/* Of this thread's last call that failed; "" if none did. Valid until the next failure. */
+WEFT_API const char* weft_last_error(void);
+
+/* Forks `ranks` processes that run `body`, and waits for all. The caller must be single-threaded. The first failure of
+ * any rank is returned; what body leaves unhandled is not a failure. weft_run_threads: threads of this process. */
+typedef void (*weft_body)(weft_comm* comm, void* user);
+WEFT_API weft_status weft_run(int ranks, weft_body body, void* user);
+WEFT_API weft_status weft_run_threads(int ranks, weft_body body, void* user);
+
+WEFT_API int weft_comm_rank(const weft_comm* comm);
+WEFT_API int weft_comm_size(const weft_comm* comm);
+
+/* Memory from this rank's arena: peers read it in place. Not collective. NULL: the arena is full (weft_last_error). */
+WEFT_API void* weft_alloc(weft_comm* comm, size_t bytes);
+WEFT_API weft_status weft_free(weft_comm* comm, void* memory);
+/* The same offset on all ranks; both calls are collective. */
+WEFT_API weft_status weft_symmetric_alloc(weft_comm* comm, size_t bytes, void** memory);
+WEFT_API weft_status weft_symmetric_free(weft_comm* comm, void* memory);
+
+/* Collectives on tensors. `work` NULL: blocks; else starts, and the tensors (not their structs) stay untouched until
+ * weft_work_wait. send == NULL means in place: recv has this rank's contribution. Shapes need not match, counts must:
+ * all_reduce, broadcast, reduce: as many elements on every rank; all_gather: recv has size times as many as send;
+ * reduce_scatter, scatter: send has size times as many as recv; all_to_all: as many, a multiple of size. */
+WEFT_API weft_status weft_all_reduce(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_combine combine,
+                                     weft_work** work);
+WEFT_API weft_status weft_reduce_scatter(weft_comm* comm, const weft_tensor* send, weft_tensor* recv,
+                                         weft_combine combine, weft_work** work);
+WEFT_API weft_status weft_all_gather(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_work** work);
+/* tensor: the root's is sent, the others' is overwritten. */
+WEFT_API weft_status weft_broadcast(weft_comm* comm, weft_tensor* tensor, int root, weft_work** work);
+/* recv may be NULL on ranks other than root; so may scatter's send and gather's recv. */
+WEFT_API weft_status weft_reduce(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_combine combine,
+                                 int root, weft_work** work);
+WEFT_API weft_status weft_scatter(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, int root,
+                                  weft_work** work);
+WEFT_API weft_status weft_gather(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, int root,
+                                 weft_work** work);
+WEFT_API weft_status weft_all_to_all(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_work** work);
+WEFT_API weft_status weft_barrier(weft_comm* comm);
+
+/* The shortest way for contiguous memory. counts as NCCL's: the whole for all_reduce, one rank's part for the others. */
+WEFT_API weft_status weft_all_reduce_flat(weft_comm* comm, const void* send, void* recv, int64_t count,
+                                          weft_dtype dtype, weft_combine combine);
+WEFT_API weft_status weft_reduce_scatter_flat(weft_comm* comm, const void* send, void* recv, int64_t count,
+                                              weft_dtype dtype, weft_combine combine);
+WEFT_API weft_status weft_all_gather_flat(weft_comm* comm, const void* send, void* recv, int64_t count,
+                                          weft_dtype dtype);
+/* One count per rank (size of the communicator many). */
+WEFT_API weft_status weft_reduce_scatter_v_flat(weft_comm* comm, const void* send, void* recv, const int64_t* counts,
+                                                weft_dtype dtype, weft_combine combine);
+WEFT_API weft_status weft_all_gather_v_flat(weft_comm* comm, const void* send, void* recv, const int64_t* counts,
+                                            weft_dtype dtype);
+
+/* done: 1 when complete. A work is freed by weft_work_free, after it is complete. */
+WEFT_API weft_status weft_work_test(weft_work* work, int* done);
+WEFT_API weft_status weft_work_wait(weft_work* work);
+WEFT_API weft_status weft_work_free(weft_work* work);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
