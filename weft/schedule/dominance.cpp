@@ -6,12 +6,15 @@
 //   Z4  store what can be stored
 //   Z5  reorder, alone or with all that follow, where bytes on the wire do not grow and no collective is added
 //   Z6  never cut a small value
+//   Z7  values that meet element by element are cut along one dimension (two_cuts.h): no plan has others
 //
 // Z2, Z3 and Z5 name the change that is tried; whether it wins is measured on the cost vector, so a layout goes only for
 // one that is as good in every coordinate and better in one. Safe wherever less work is not slower.
 #include "weft/schedule/dominance.h"
 
 #include <algorithm>
+
+#include "weft/schedule/two_cuts.h"
 
 namespace weft::schedule {
 namespace {
@@ -34,7 +37,11 @@ Dominance::Dominance(const Layouts& layouts) : layouts_(layouts) {
   for (const ir::Op& op : naive.program.ops)
     values_[op.name] = {class_of(naive.types.at(op.name).shape), class_of(iteration_shape(naive, op))};
   shapes_ = classes.size();
-  for (const LayoutNode& node : layouts.nodes()) costs_.push_back(cost_of(node.form));
+  const bool one_dimension = layouts.largest_choice() <= 1;
+  for (const LayoutNode& node : layouts.nodes()) {
+    costs_.push_back(cost_of(node.form));
+    impossible_.push_back(!one_dimension && impossible_.size() > 0 && has_two_cuts(node.form));
+  }
 }
 
 void Dominance::charge(const Form& form, const ir::Op& op, Cost& cost) const {
@@ -58,7 +65,7 @@ Dominance::Cost Dominance::cost_of(const Form& form) const {
 }
 
 bool Dominance::less(size_t a, size_t b) const {
-  if (a == Layouts::no_node) return false;
+  if (a == Layouts::no_node || impossible_[a]) return false;
   const Cost &x = costs_[a], &y = costs_[b];
   for (size_t i = 0; i < x.size(); ++i)
     if (x[i] > y[i]) return false;
@@ -134,7 +141,7 @@ std::string_view Dominance::rule(size_t node) const {
   const LayoutNode& layout = layouts_.nodes()[node];
   for (const ir::Op& op : layout.form.program.ops)
     if (std::string_view rule = rule_of(node, op); !rule.empty()) return rule;
-  if (all_stored(node) != node) return "Z4";
+  if (const size_t stored = all_stored(node); stored != node && !impossible_[stored]) return "Z4";
   for (const ir::Op& op : layout.form.program.ops)
     if (is_op(op, "all_gather") && better_behind(node, op)) return "Z5";
   return "";

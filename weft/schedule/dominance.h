@@ -19,6 +19,8 @@ class Dominance {
   // rank does, then the number of big and of small collectives. Compared coordinate by coordinate, never added up.
   using Cost = std::vector<double>;
   const Cost& cost(size_t node) const { return costs_[node]; }
+  // Z7: no plan can have it, so it is no candidate and drops no other layout.
+  bool impossible(size_t node) const { return impossible_[node]; }
 
  private:
   struct Value {
@@ -38,6 +40,7 @@ class Dominance {
   std::map<ir::Name, Value> values_;
   size_t shapes_ = 0;
   std::vector<Cost> costs_;
+  std::vector<bool> impossible_;
   mutable std::map<std::pair<size_t, size_t>, size_t> reordered_;
 };
 

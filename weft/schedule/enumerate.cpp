@@ -57,6 +57,7 @@ class Enumeration {
     space_.truncated = layouts_.truncated();
     std::vector<size_t> dropped;
     for (size_t node = 0; node < layouts_.nodes().size(); ++node) {
+      if (options_.prune && dominance_.impossible(node)) continue;
       bool keep = node == 0 || !options_.prune || dominance_.rule(node).empty();
       if (keep)
         take(node);
