@@ -289,9 +289,11 @@ topo::Machine machine_among(transport::Transport& transport) {
 
 topo::Machine machine_for(int ranks, bool threads, const std::function<void(const std::string&)>& progress) {
   if (const std::string named = env("WEFT_MACHINE"); !named.empty()) return topo::read_machine(named);
-  const std::filesystem::path path = topo::calibration_path(ranks);
+  // A plan for 1,024 ranks may be priced on two cores; starting as many processes to measure them would end the machine.
+  const int measured = std::min(ranks, std::max(8, 2 * static_cast<int>(std::thread::hardware_concurrency())));
+  const std::filesystem::path path = topo::calibration_path(measured);
   if (std::filesystem::exists(path)) return topo::read_machine(path);
-  const topo::Machine machine = calibrate(ranks, threads, progress);
+  const topo::Machine machine = calibrate(measured, threads, progress);
   topo::write_machine(path, machine);
   return machine;
 }

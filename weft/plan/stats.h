@@ -19,6 +19,8 @@ struct RankStats {
   int64_t critical_hops = 0;
   int64_t passes = 0;  // loops over the large spaces: passes over memory
 };
+// One per rank. Beyond 64 ranks only as many ranks are counted as period() says, and the others are taken to do the
+// same: exact where all parts of a space have one size, else off by what one grain of it costs.
 std::vector<RankStats> stats(const Instance& instance, const LaunchArgs& args,
                              const std::vector<int64_t>& chunk_elements);
 

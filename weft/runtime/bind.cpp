@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <map>
 
+#include "weft/base/env.h"
+#include "weft/base/file.h"
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
+#include "weft/plan/verify_launch.h"
 #include "weft/runtime/addresses.h"
 
 namespace weft::runtime {
@@ -391,6 +394,22 @@ static std::vector<bool> sizes_of_tiles(const Loaded& loaded) {
   return tiles;
 }
 
+namespace {
+
+// WEFT_VERIFY: what only a launch shows of the verifier's rules. Cursors give way, so lanes always fit.
+void verify_for_this_machine(const Loaded& loaded, const plan::LaunchArgs& args) {
+  plan::Device device;
+  device.memory_bytes = free_memory_bytes();
+  const std::vector<plan::Finding> findings =
+      plan::verify_launch(loaded.instance, args.spaces, loaded.chunk_elements, device);
+  if (findings.empty()) return;
+  throw Error(ErrorKind::plan,
+              fmt::format("a launch of plan {} breaks a rule\n  {}", loaded.name(), print(findings[0])), "",
+              findings[0].rule);
+}
+
+}  // namespace
+
 std::shared_ptr<BoundState> bind(Loaded& loaded, const plan::LaunchArgs& args) {
   const plan::Plan& plan = loaded.instance.plan();
   if (args.spaces.size() != plan.spaces.size())
@@ -400,6 +419,7 @@ std::shared_ptr<BoundState> bind(Loaded& loaded, const plan::LaunchArgs& args) {
     throw Error(ErrorKind::user,
                 fmt::format("plan {} takes {} scalars ({}), the launch gives {}", loaded.name(),
                             loaded.scalar_names.size(), join(loaded.scalar_names, ", "), args.scalars.size()));
+  if (env_flag("WEFT_VERIFY")) verify_for_this_machine(loaded, args);
   auto state = std::make_shared<BoundState>();
   state->loaded = &loaded;
   state->args = args;

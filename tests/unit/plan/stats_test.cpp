@@ -200,5 +200,26 @@ TEST(Stats, EveryCaseCounts) {
   }
 }
 
+// Many ranks are counted by their classes; equal parts make that exact, and fast.
+TEST(Stats, ManyRanksAreCountedByTheirClasses) {
+  for (const char* name : {"ring_all_reduce", "pairwise_two_shot_all_reduce", "mesh_one_shot_all_reduce"})
+    for (const int n : {128, 1024}) {
+      const Instance in(cases::load(name), n);
+      ASSERT_LT(period(in), n) << name;
+      const auto begin = now_ns();
+      const std::vector<RankStats> all = stats(in, args_of(in, int64_t{n} * 4096), {1024, 1024, 1024});
+      EXPECT_LT(now_ns() - begin, 2'000'000'000) << name << " at " << n;
+      ASSERT_EQ(static_cast<int>(all.size()), n);
+      int64_t sent = 0, received = 0;
+      for (const RankStats& s : all) {
+        EXPECT_EQ(s.bytes_sent, all[0].bytes_sent);
+        sent += s.messages_sent, received += s.messages_received;
+      }
+      EXPECT_EQ(sent, received);
+      if (std::string(name) == "ring_all_reduce")
+        EXPECT_EQ(all[5].bytes_sent, int64_t{2} * (n - 1) * 4096 * size_bytes(in.dtype(0)));
+    }
+}
+
 }  // namespace
 }  // namespace weft::plan
