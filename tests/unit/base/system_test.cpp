@@ -1,4 +1,5 @@
 // Errors, environment, hashes, files, logs.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -117,6 +118,42 @@ TEST(File, WritesWholeAndReadsBack) {
   fs::remove(path);
   EXPECT_THROW(read_file(path), Error);
   EXPECT_THROW(write_file(path / "none" / "x", "y"), Error);
+}
+
+TEST(File, DevicesAndLinksAreWrittenToNotReplaced) {
+  const fs::path pipe = scratch("pipe"), file = scratch("behind"), link = scratch("link");
+  fs::remove(pipe), fs::remove(file), fs::remove(link);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  write_file(pipe, "through");
+  char got[16] = {};
+  EXPECT_EQ(read(reader, got, sizeof got), 7);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  close(reader);
+  write_file(file, "old");
+  fs::create_symlink(file, link);
+  write_file(link, "new");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read_file(file), "new");
+  fs::remove(pipe), fs::remove(file), fs::remove(link);
+}
+
+TEST(File, MessagesSayWhyAndWhatToDo) {
+  const auto message = [](const auto& act) -> std::string {
+    try {
+      act();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::io);
+      EXPECT_FALSE(error.remedy().empty());
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(message([] { read_file("no such file"); }).find("cannot read no such file: No such file"),
+            std::string::npos);
+  EXPECT_NE(message([] { read_file("/"); }).find("Is a directory"), std::string::npos);
+  EXPECT_NE(message([] { write_file("/no/such/folder/x", ""); }).find("make its folder first"), std::string::npos);
+  EXPECT_NE(message([] { write_file(testing::TempDir(), ""); }).find("name a file, not a folder"), std::string::npos);
 }
 
 TEST(File, CacheDirectoryIsPrivate) {

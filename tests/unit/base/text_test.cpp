@@ -7,6 +7,8 @@
 #include <cmath>
 #include <random>
 
+#include "weft/base/printable.h"
+
 using namespace weft;
 
 namespace {
@@ -98,4 +100,37 @@ TEST(Text, CountsAndUnits) {
   EXPECT_EQ(human_bytes(8), "8 B");
   EXPECT_EQ(human_ns(3.52e6), "3.52 ms");
   EXPECT_EQ(human_ns(250), "250 ns");
+}
+
+TEST(Lines, CaretsStayInSightOnLongAndBinaryLines) {
+  const std::string wide = std::string(300, 'a') + " bad " + std::string(300, 'b');
+  const std::string what = what_of([&] { fail_at(ErrorKind::user, {1, 0, wide}, "bad", "F0", "m"); });
+  const std::string shown = what.substr(what.find('\n') + 1), caret = shown.substr(shown.find('\n') + 1);
+  EXPECT_LT(shown.find('\n'), 130u);
+  EXPECT_EQ(shown.substr(caret.find('^'), 3), "bad");
+  const SourceLine binary{1, 0, "\x1b[2J\xff\x01 x"};
+  EXPECT_EQ(what_of([&] { fail_at_column(ErrorKind::user, binary, 7, 1, "F0", "m"); }),
+            "1:8: F0: m\n    ?[2J?? x\n           ^");
+  EXPECT_EQ(what_of([&] {
+              fail_at(ErrorKind::user, {1, 0, "a = \u00e9\u00e9 bad"}, "bad", "F0", "m");
+            }),
+            "1:10: F0: m\n    a = \u00e9\u00e9 bad\n           ^^^");
+}
+
+TEST(Lines, AByteOrderMarkMeansNothing) {
+  const auto lines = source_lines("\xef\xbb\xbfprogram 1 x\n");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].text, "program 1 x");
+  EXPECT_EQ(lines[0].indent, 0);
+}
+
+TEST(Printable, KeepsTextAndDropsWhatGarbles) {
+  EXPECT_EQ(printable("a\nb\tc\x7f"), "a?b?c?");
+  EXPECT_EQ(printable("a\nb", true), "a\nb");
+  EXPECT_EQ(printable("\u00e9\u20ac"), "\u00e9\u20ac");
+  EXPECT_EQ(printable("\xc3"), "?");
+  EXPECT_EQ(printable("\xc2\x9b x"), "? x");
+  EXPECT_EQ(characters("\u00e9x"), 2);
+  EXPECT_EQ(clipped_lines("abcdef\nab\n", 3), "abc...\nab\n");
+  EXPECT_EQ(clipped_lines("a\u00e9", 2), "a...");
 }

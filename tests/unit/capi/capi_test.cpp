@@ -1,5 +1,6 @@
 // The C border: strides honoured, counts checked, errors as a status and a message, works that are waited for.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -134,6 +135,30 @@ TEST(Capi, DisagreementReachesTheCaller) {
       nullptr);
   EXPECT_EQ(status, WEFT_ERROR_AGREEMENT) << weft_last_error();
   EXPECT_NE(std::strstr(weft_last_error(), "4001 elements"), nullptr) << weft_last_error();
+}
+
+// Processes with nothing in common but a path.
+TEST(Capi, RanksThatAreStartedSeparately) {
+  const std::string file = "/tmp/weft-capi-" + std::to_string(getpid());
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 3; ++rank) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    weft_comm* comm = nullptr;
+    int64_t x = rank + 1;
+    bool good = weft_comm_create(file.c_str(), rank, 3, &comm) == WEFT_OK && weft_comm_size(comm) == 3;
+    good = good && weft_all_reduce_flat(comm, &x, &x, 1, WEFT_I64, WEFT_SUM) == WEFT_OK && x == 6;
+    good = good && weft_barrier(comm) == WEFT_OK && weft_comm_destroy(comm) == WEFT_OK;
+    if (!good) std::fprintf(stderr, "rank %d: %s\n", rank, weft_last_error());
+    _exit(good ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  weft_comm* nobody = nullptr;
+  EXPECT_EQ(weft_comm_create(file.c_str(), 3, 3, &nobody), WEFT_ERROR_USER);
 }
 
 TEST(Capi, ProcessesToo) {

@@ -486,7 +486,11 @@ TEST(Launch, TooManyElements) {
   EXPECT_EQ(launch_error(list, sizes), "accepted");
 }
 
-TEST(Launch, RootsAreRanksOfTheGroup) {
+TEST(Launch, L3_RootsAreRanksOfTheGroup) {
+  try {
+    check_requirements(parse("program 1 t\ndim N\nin x f32[N] root(1)\nout x\n"), launch(1, {{"N", 3}}));
+    FAIL() << "accepted";
+  } catch (const Error& error) { EXPECT_EQ(error.rule(), "L3"); }
   const std::string rooted =
       "program 1 t\ndim N\nscalar k i64\nin x f32[N] local\na = reduce(sum, x, 99)\ny = broadcast(a)\nout y\n";
   EXPECT_EQ(launch_error(rooted, launch(2, {{"N", 3}})), "a: root 99 of a group of 2 ranks");
