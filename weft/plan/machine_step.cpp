@@ -1,3 +1,6 @@
+// The few rules by which a step's operands are understood, for everybody who executes one. The text leaves them implicit
+// (which slice gives the cells, which are read whole, which output a target takes), so four readers could understand it
+// in four ways; they are written here once and the verifier, interpreter, statistics and runtime ask.
 #include "weft/plan/machine_step.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Looking names up in a plan. Plans have tens of names at most, so a linear search beats any index that would have to be
+// kept in step with vectors that programs and parsers fill by hand.
 #include "weft/plan/plan.h"
 
 namespace weft::plan {

@@ -1,3 +1,5 @@
+// Words of a line, with columns kept for carets. A generated lexer would want a grammar file for what is five character
+// classes; errors need the column of every word, so words are found by hand and never copied before they are accepted.
 #include "weft/plan/scan.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Verdicts by what they depend on: canonical text, ranks, parameters, version of the verifier. Only acceptances are kept:
+// a refusal is read by a person, who wants its words afresh. A file that is damaged, or that cannot be written, is no
+// verdict and no failure: verifying again is always right.
 #include "weft/plan/verify_cache.h"
 
 #include <sstream>

@@ -1,3 +1,5 @@
+// The step shapes of a plan without running it, so that code for many schedules can be compiled side by side before the
+// first is loaded. They come from the same typing as loading does: a shape more or less would be compiled in vain or late.
 #include "weft/runtime/shapes.h"
 
 #include <set>
