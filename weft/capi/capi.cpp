@@ -1,13 +1,19 @@
 // The C functions: tensors become calls, exceptions become a status and a message (weft.h).
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "weft/api/collectives.h"
 #include "weft/api/weft.h"
 #include "weft/capi/tensor.h"
+#include "weft/transport/rendezvous.h"
 
 struct weft_comm {
-  weft::Collectives* collectives;
+  weft::Collectives* collectives = nullptr;
+  // Of a communicator that weft_comm_create made, in the order in which they depend on each other.
+  std::unique_ptr<weft::transport::Transport> transport;
+  std::unique_ptr<weft::Rank> rank;
+  std::unique_ptr<weft::Collectives> owned;
 };
 struct weft_work {
   weft::Pending pending;
@@ -139,11 +145,21 @@ weft_status run_ranks(int ranks, weft_body body, void* user, bool threads) {
         ranks,
         [&](Rank& rank) {
           Collectives collectives(rank.communicator());
-          weft_comm comm{&collectives};
+          weft_comm comm;
+          comm.collectives = &collectives;
           body(&comm, user);
         },
         options);
   });
+}
+
+weft_comm* joined(const transport::JoinOptions& options) {
+  auto comm = std::make_unique<weft_comm>();
+  comm->transport = transport::join_job(options);
+  comm->rank = std::make_unique<Rank>(*comm->transport);
+  comm->owned = std::make_unique<Collectives>(comm->rank->communicator());
+  comm->collectives = comm->owned.get();
+  return comm.release();
 }
 
 }  // namespace
@@ -156,6 +172,31 @@ const char* weft_last_error(void) { return last_error.c_str(); }
 
 weft_status weft_run(int ranks, weft_body body, void* user) { return run_ranks(ranks, body, user, false); }
 weft_status weft_run_threads(int ranks, weft_body body, void* user) { return run_ranks(ranks, body, user, true); }
+
+weft_status weft_comm_create(const char* file, int rank, int size, weft_comm** comm) {
+  return guarded([&] {
+    transport::JoinOptions options;
+    options.file = file ? file : "";
+    options.rank = rank, options.ranks = size;
+    *comm = joined(options);
+  });
+}
+weft_status weft_comm_create_from_environment(weft_comm** comm) {
+  return guarded([&] {
+    const auto options = transport::join_from_environment();
+    if (!options)
+      throw Error(ErrorKind::user, "no launcher has said which rank this process is",
+                  "start it by mpirun, torchrun or srun, or set WEFT_RANK, WEFT_RANKS and WEFT_RENDEZVOUS (a path)");
+    *comm = joined(*options);
+  });
+}
+weft_status weft_comm_destroy(weft_comm* comm) {
+  return guarded([&] {
+    if (comm && !comm->owned)
+      throw Error(ErrorKind::user, "this communicator belongs to weft_run", "return from the body");
+    delete comm;
+  });
+}
 
 int weft_comm_rank(const weft_comm* comm) { return comm ? comm->collectives->rank() : -1; }
 int weft_comm_size(const weft_comm* comm) { return comm ? comm->collectives->size() : -1; }

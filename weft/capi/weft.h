@@ -106,6 +106,13 @@ typedef void (*weft_body)(weft_comm* comm, void* user);
 WEFT_API weft_status weft_run(int ranks, weft_body body, void* user);
 WEFT_API weft_status weft_run_threads(int ranks, weft_body body, void* user);
 
+/* Ranks that were started separately, on one host. file: a path that all of them are given and no other job uses; rank 0
+ * makes it and it is gone when all are there. From the environment: what mpirun (Open MPI, MPICH, Intel MPI), srun or
+ * torchrun left there, or WEFT_RANK, WEFT_RANKS and WEFT_RENDEZVOUS. Collective. Destroying is not. */
+WEFT_API weft_status weft_comm_create(const char* file, int rank, int size, weft_comm** comm);
+WEFT_API weft_status weft_comm_create_from_environment(weft_comm** comm);
+WEFT_API weft_status weft_comm_destroy(weft_comm* comm);
+
 WEFT_API int weft_comm_rank(const weft_comm* comm);
 WEFT_API int weft_comm_size(const weft_comm* comm);
 
