@@ -339,6 +339,18 @@ TEST_P(Faults, TooLittleMemoryForScratchIsSaidFirst) {
   });
   EXPECT_EQ(error.kind(), ErrorKind::io);
   EXPECT_TRUE(has(error.what(), "needed") && has(error.what(), "free")) << error.what();
+  setenv("WEFT_VERIFY", "1", 1);  // the verifier says it before anything is asked for
+  const Error verified = run_noting(1, [&](transport::Transport& t) {
+    Rank rank(t, plan);
+    plan::LaunchArgs args;
+    std::vector<float> x(16), y(16);
+    args.spaces = {{plan::Cut{1, 4, 1}, std::nullopt, nullptr}, {}};
+    args.buffers = {plan::Dense{x.data()}, plan::Dense{y.data()}, std::monostate()};
+    rank.communicator.launch(*rank.loaded, args);
+  });
+  unsetenv("WEFT_VERIFY");
+  EXPECT_EQ(verified.kind(), ErrorKind::plan);
+  EXPECT_TRUE(has(verified.what(), "V14") && has(verified.what(), "scratch and slots need")) << verified.what();
 }
 
 TEST_P(Faults, TwoCommunicatorsInOppositeOrder) {
