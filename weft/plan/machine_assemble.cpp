@@ -27,7 +27,7 @@ void normalise(FlatStep& flat) {
 }
 
 // Laid out, steps take some hundreds of bytes each; numbers of ranks for which there are more are for the simulator.
-constexpr int64_t most_steps = 1 << 21;
+constexpr int64_t most_steps = 1 << 20;
 
 AssembledLane walk_lane(const Instance& instance, int rank, int lane, int channel, int64_t& steps) {
   AssembledLane out{rank, lane, channel, {}};
