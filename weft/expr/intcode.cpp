@@ -47,7 +47,7 @@ constexpr uint8_t from_slot = 64, from_value = 128;  // where the right operand 
 constexpr uint8_t code_mask = 63;
 constexpr int stack_depth = 64;
 
-[[noreturn]] void refuse(const std::string& message, const std::string& remedy = "") {
+[[noreturn]] void refuse(const std::string& message, const std::string& remedy) {
   throw Error(ErrorKind::plan, message, remedy, "V1");
 }
 
@@ -250,7 +250,9 @@ class IntCode::Compiler {
     if (it == known.end())
       refuse(fmt::format("unknown function {}", e.name), "plans have sel min max abs log2c p2floor");
     const auto [op, arity] = it->second;
-    if (e.args.size() != arity) refuse(fmt::format("{} takes {} arguments, not {}", e.name, arity, e.args.size()));
+    if (e.args.size() != arity)
+      refuse(fmt::format("{} takes {} arguments, not {}", e.name, arity, e.args.size()),
+             fmt::format("give it {}", arity));
     return arity == 3 ? choose(e) : arity == 2 ? two(op, e.args[0], e.args[1]) : one(op, e.args[0]);
   }
 
@@ -261,7 +263,7 @@ class IntCode::Compiler {
     const Table& t = it->second;
     const bool hollow =
         t.rows.empty() || std::any_of(t.rows.begin(), t.rows.end(), [](const auto& row) { return row.empty(); });
-    if (hollow) refuse(fmt::format("table {} is empty", e.name));
+    if (hollow) refuse(fmt::format("table {} is empty", e.name), "a table has a row, a row an entry");
     if (e.args.size() == 1 && t.rows.size() > 1)
       refuse(fmt::format("table {} has {} rows and gets one index", e.name, t.rows.size()),
              fmt::format("{}[row][column]", e.name));

@@ -224,7 +224,9 @@ class Parser {
       args.push_back(expression(level_or));
       expect(']', opened);
     }
-    if (peek() == '[') refuse(at_, 1, fmt::format("table {} has at most two indices", text));
+    if (peek() == '[')
+      refuse(at_, 1, fmt::format("table {} has at most two indices", text),
+             fmt::format("{}[i] or {}[i][j]", text, text));
     return index(std::move(text), std::move(args));
   }
 

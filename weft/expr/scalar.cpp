@@ -68,7 +68,7 @@ ScalarValue integer_infix(const Expr& e, int64_t a, int64_t b) {
       if (b < 0) refuse(e, "a negative shift", "shifts go by 0 to 63");
       result = e->op == Op::shl ? integers::shift_left(a, b) : integers::shift_right(a, b);
       break;
-    default: refuse(e, "not an operator of numbers", "");
+    default: refuse(e, "not an operator of numbers", "programs have + - * / % ^, comparisons, and, or, not");
   }
   if (overflow) refuse(e, "does not fit 64 bits", "make one side a float");
   return whole(result);
@@ -99,7 +99,7 @@ class Evaluator {
       case Op::and_: return whole(is_true(value(e->args[0])) && is_true(value(e->args[1])));
       case Op::or_: return whole(is_true(value(e->args[0])) || is_true(value(e->args[1])));
       case Op::call: return function(e);
-      case Op::index: refuse(e, "tables belong to plans", "", "F1");
+      case Op::index: refuse(e, "tables belong to plans", "write the number, or hand in a tensor", "F1");
       default: return infix(e);
     }
   }

@@ -90,6 +90,9 @@ Term all_to_all(const Term& x) { return call("all_to_all", {x}); }
 Term all_to_all(const Term& x, int dim) { return call("all_to_all", {x, dim}); }
 Term send(const Term& x, int hops) { return call("send", {x, hops}); }
 Term matmul(const Term& a, const Term& b) { return call("matmul", {a, b}); }
+Term conv2d(const Term& a, const Term& w) { return call("conv2d", {a, w}); }
+Term index(int dim) { return call("index", {dim}); }
+Term rand(const Term& seed, int k) { return call("rand", {seed, k}); }
 Term sum(const Term& x, std::vector<int> dims) { return fold("sum", x, std::move(dims)); }
 Term sum_by(const Term& x, std::string tensors) { return fold("sum", x, {}, std::move(tensors)); }
 
@@ -105,10 +108,12 @@ Term dropout(const Term& x, double p, const Term& seed, int k) { return call("dr
 struct Builder::Impl {
   Program program;
   Statements statements{program};
+  std::vector<size_t> open;  // blocks around the current statement, outermost first
 
   Term declare(const std::string& name, HeaderDecl decl, bool weak, std::string text) {
     if (!is_identifier(name))
-      throw Error(ErrorKind::user, fmt::format("{} is not a name", name), "letters, digits, _ and inner dots", "F1");
+      throw Error(ErrorKind::user, fmt::format("{} is not a name", name), "letters, digits and _, no digit first",
+                  "F1");
     statements.declare(name, weak, line(std::move(text)));
     program.header.push_back(std::move(decl));
     return expr::name(name);
@@ -129,7 +134,8 @@ void Builder::declare_dims(std::vector<std::string> names) {
   DimDecl decl;
   for (const std::string& name : names) {
     if (!is_identifier(name))
-      throw Error(ErrorKind::user, fmt::format("{} is not a name", name), "letters, digits, _ and inner dots", "F1");
+      throw Error(ErrorKind::user, fmt::format("{} is not a name", name), "letters, digits and _, no digit first",
+                  "F1");
     impl_->statements.declare(name, true, line("dim " + join(names, " ")));
   }
   decl.names = std::move(names);
@@ -144,6 +150,11 @@ Size Builder::tensors(std::string name) {
 Size Builder::per_tensor(Size tensors) {
   tensors.per_tensor = true;
   return tensors;
+}
+
+Size Builder::transposed(Size ragged) {
+  ragged.name += ".t";
+  return ragged;
 }
 
 Size Builder::ragged(std::string name, std::string counts) {
@@ -195,8 +206,39 @@ Term Builder::tensor(bool state, Name name, Dtype dtype, Shape shape, Layout lay
 }
 
 Term Builder::operator()(Name name, const Term& value, std::optional<int> cut) {
+  const size_t before = impl_->program.ops.size();
   impl_->statements.add(name, value.value, cut, statement_line(name, value.value));
+  if (!impl_->open.empty())
+    for (size_t i = before; i < impl_->program.ops.size(); ++i)
+      impl_->program.blocks[impl_->open.back()].members.push_back(impl_->program.ops[i].name);
   return expr::name(std::move(name));
+}
+
+void Builder::fuse(std::string name, const std::function<void()>& body) {
+  block(Block::Kind::fuse, std::move(name), body);
+}
+void Builder::overlap(std::string name, const std::function<void()>& body) {
+  block(Block::Kind::overlap, std::move(name), body);
+}
+
+// As in the text: blocks are counted by the parser, nesting and names are refused here.
+void Builder::block(Block::Kind kind, std::string name, const std::function<void()>& body) {
+  std::vector<Block>& blocks = impl_->program.blocks;
+  const bool fuse = kind == Block::Kind::fuse;
+  const SourceLine shown = line((fuse ? "fuse " : "overlap ") + name + ":");
+  if (!impl_->open.empty() && (!fuse || blocks[impl_->open.back()].kind == Block::Kind::fuse))
+    fail_at(ErrorKind::user, shown, name, "F1",
+            fmt::format("the block {} in the block {}", name, blocks[impl_->open.back()].name),
+            "fuse blocks may stand in an overlap; nothing else nests");
+  impl_->statements.declare(name, false, shown);
+  if (!impl_->open.empty()) blocks[impl_->open.back()].members.push_back(name);
+  const size_t at = blocks.size();
+  blocks.push_back({kind, name, {}});
+  impl_->open.push_back(at);
+  body();
+  impl_->open.pop_back();
+  if (blocks[at].members.empty())
+    fail_at(ErrorKind::user, shown, name, "F1", "an empty block", "make its statements in the function that is given");
 }
 
 void Builder::update(const Term& state, const Term& value) {

@@ -1,3 +1,6 @@
+// The sentences behind the passes, checked with WEFT_VERIFY=1: what a pass left must hold for the ones that lean on it, so
+// that a mistake is named where it was made and not five passes later. They ask the questions anew, from the program and
+// the types, and share no code with the pass that they check. All failures are internal errors.
 #include "weft/lower/check.h"
 
 namespace weft::lower {

@@ -4,6 +4,7 @@
 // whether buffers are mapped. Sizes are unknown here; a tuner that knows them writes launch lines.
 #include <algorithm>
 
+#include "weft/ir/names.h"
 #include "weft/lower/work.h"
 
 namespace weft::lower {
@@ -95,7 +96,12 @@ const algo::Algorithm& algorithm_of(const Work& work, const ir::Unit& unit, cons
   const algo::Algorithm* algorithm = algo::find_algorithm(name);
   std::string known;
   for (const algo::Algorithm* a : algo::algorithms()) known += (known.empty() ? "" : ", ") + std::string(a->name());
-  if (!algorithm) throw Error(ErrorKind::user, fmt::format("launch: no algorithm {}", name), known);
+  if (!algorithm) {
+    std::vector<std::string> names;
+    for (const algo::Algorithm* a : algo::algorithms()) names.emplace_back(a->name());
+    throw Error(ErrorKind::user, fmt::format("launch: no algorithm {}", name),
+                ir::did_you_mean(name, names) + "there are " + known);
+  }
   bool big = false;
   for (const ir::Op* op : unit.ops) {
     if (!is_big_collective(work, *op)) continue;

@@ -1,3 +1,5 @@
+// What passes share: values by name, fresh names of the plan, and the small questions about statements that decide where
+// one works. A name of the plan is the program's with dots made underscores, numbered where two would be one.
 #include "weft/lower/work.h"
 
 #include <algorithm>

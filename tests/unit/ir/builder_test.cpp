@@ -229,6 +229,50 @@ TEST(Builder, EveryForm) {
   EXPECT_EQ(print(p.build()), print(parse(text)));
 }
 
+TEST(Builder, BlocksAndTheOtherWords) {
+  Builder p("words");
+  const auto [B, H] = p.dims<2>({"B", "H"});
+  const Size T = p.ragged("T", "c");
+  const Term seed = p.scalar("seed", i64);
+  p.in("c", i64, {B}, local);
+  const Term rows = p.in("rows", f32, {T, H}, local), back = p.in("back", f32, {Builder::transposed(T), H}, local);
+  const Term s = p.in("s", f32, {B, H}, partial(ReduceOp::sum)), x = p.in("x", f32, {B, H, B, H}, local);
+  const Term w = p.in("w", f32, {H, H, extent(3), extent(3)}, replicated), q = p.in("q", f32, {B, H}, sliced(0));
+  Term y(0), z(0);
+  p.overlap("o", [&] {
+    p.fuse("f", [&] {
+      const Term a = p("a.s", reduce_scatter(ReduceOp::sum, s, 0));
+      y = p("y", a + index(1) * q);
+    });
+    z = p("z", all_gather(y));
+  });
+  p("v", conv2d(x, w) + index(-1));
+  p.out(p("u", call("select", {rand(seed, 3) < 0.5, rows, 0})));
+  p.out(p("t", all_to_all(back)));
+  p.out(z);
+  const std::string text =
+      "program 1 words\ndim B H\nragged T by c\nscalar seed i64\nin c i64[B] local\nin rows f32[T, H] local\nin back "
+      "f32[T.t, H] local\n"
+      "in s f32[B, H] partial(sum)\nin x f32[B, H, B, H] local\nin w f32[H, H, 3, 3] replicated\nin q f32[B, H] "
+      "sliced(0)\n"
+      "overlap o:\n  fuse f:\n    a.s = reduce_scatter(sum, s, 0)\n    y = a.s + index(1) * q\n  z = all_gather(y)\n"
+      "v = conv2d(x, w) + index(-1)\nu = select(rand(seed, 3) < 0.5, rows, 0)\nt = all_to_all(back)\nout u\nout t\nout "
+      "z\n";
+  EXPECT_EQ(print(p.build()), print(parse(text)));
+  const auto rule = [](const std::function<void(Builder&, const Term&)>& act) -> std::string {
+    try {
+      Builder b("t");
+      act(b, b.in("g", f32, {b.dim("N")}, replicated));
+      b.build();
+    } catch (const Error& error) { return error.rule(); }
+    return "accepted";
+  };
+  EXPECT_EQ(rule([](Builder& b, const Term&) { b.fuse("f", [] {}); }), "F1");
+  EXPECT_EQ(rule([](Builder& b, const Term& g) { b.fuse("f", [&] { b("y", g * 2.0); }); }), "K1");
+  EXPECT_EQ(rule([](Builder& b, const Term& g) { b.fuse("N", [&] { b("y", g * 2.0); }); }), "F2");
+  EXPECT_EQ(rule([](Builder& b, const Term&) { b.fuse("f", [&] { b.overlap("o", [] {}); }); }), "F1");
+}
+
 TEST(Builder, RefusesAsTheTextDoes) {
   Builder p("t");
   const Size N = p.dim("N");
