@@ -257,6 +257,26 @@ void Statements::declare_tensor(const TensorDecl& decl) {
   types_.emplace(decl.name, decl.type);
 }
 
+// Constants stand for what they are made of, so a chain of them that names each twice doubles with every line.
+void Statements::check_expansion(const Expr& e, const SourceLine& line) const {
+  constexpr int64_t most = 10000;
+  std::map<std::string, int64_t> nodes;  // of constants, expanded
+  const auto count = [&](const Expr& value) {
+    int64_t total = 0;
+    expr::visit(value, [&](const expr::Node& node) {
+      const auto let = node.op == expr::Op::name ? nodes.find(node.name) : nodes.end();
+      total = std::min(most + 1, total + (let == nodes.end() ? 1 : let->second));
+    });
+    return total;
+  };
+  for (const HeaderDecl& decl : program_.header)
+    if (const auto* let = std::get_if<LetDecl>(&decl)) nodes[let->name] = count(let->value);
+  if (count(e) > most)
+    fail_at(ErrorKind::user, line, "", "F1",
+            fmt::format("written out, this constant has more than {} operations", most),
+            "hand in a scalar: scalar NAME f64");
+}
+
 void Statements::check_weak(const Expr& e, const SourceLine& line) const {
   for (const std::string& name : expr::names(e))
     if (!weak(name))
@@ -264,6 +284,7 @@ void Statements::check_weak(const Expr& e, const SourceLine& line) const {
               declared(name) ? fmt::format("{} is a tensor; only scalars, sizes and constants may stand here", name)
                              : fmt::format("{} is not declared", name),
               did_you_mean(name, {weak_.begin(), weak_.end()}) + "declare it above: `scalar`, `let` or `dim`");
+  check_expansion(e, line);
 }
 
 std::string Statements::what_is(const std::string& name) const {

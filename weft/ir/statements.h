@@ -36,6 +36,7 @@ class Statements {
  private:
   void declare_builtin();
   void append(Op op);
+  void check_expansion(const expr::Expr& e, const SourceLine& line) const;
   void check_free(const std::string& name, const SourceLine& line) const;
   void check_derived(const Op& op, const Type& type) const;
 

@@ -49,6 +49,14 @@ TEST(Robust, MutatedPrograms) {
 }
 
 // Lines swapped, dropped and doubled: order and definitions.
+TEST(Robust, ConstantsThatDoubleAreRefused) {
+  std::string text = "program 1 t\nlet a0 = 0.5\n";
+  for (int i = 1; i < 12; ++i) text += fmt::format("let a{0} = a{1} * a{1}\n", i, i - 1);
+  EXPECT_EQ(refusal(text + "in g f32[3] local\ny = g * a11\nout y\n"), "accepted");
+  for (int i = 12; i < 60; ++i) text += fmt::format("let a{0} = a{1} * a{1}\n", i, i - 1);
+  EXPECT_EQ(refusal(text), "F1");
+}
+
 TEST(Robust, ShuffledLines) {
   std::mt19937 random(2);
   for (const char* name : all_programs) {
