@@ -1,6 +1,6 @@
 // What the simulator does a second: prints one figure a line, "name value", as bench/sim.py reads them.
 //
-//     weft_sim_bench [NAME...]       all groups, or some of: events scale goal maxmin whatif
+//     weft_sim_bench [NAME...]       all groups, or some of: events scale goal maxmin whatif accuracy
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -15,6 +15,7 @@
 #include "weft/algo/algorithm.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
+#include "weft/sim/accuracy.h"
 #include "weft/sim/flows.h"
 #include "weft/sim/goal.h"
 #include "weft/sim/sim.h"
@@ -217,6 +218,30 @@ void maxmin() {
          static_cast<double>(net.refilled() - before) / static_cast<double>(completions));
 }
 
+// Every table with its errors, then the figures.
+void accuracy() {
+  const char* set = std::getenv("WEFT_SHARED");
+  const std::filesystem::path folder = std::filesystem::path(set ? set : "../shared") / "data" / "nccl";
+  if (!std::filesystem::exists(folder)) return;
+  const Accuracy a = evaluate_accuracy(read_measured(folder));
+  for (const SetAccuracy& s : a.sets)
+    fmt::print(
+        "# {}{:80.80} spec {:3.0f}/{:3.0f}  calibrated {:3.0f}/{:3.0f}  monotone points {:3.0f}/{:3.0f}  ({} points, "
+        "{} suspicious)\n",
+        s.pooled ? " " : "-", s.name, s.spec.median, s.spec.p95, s.calibrated.median, s.calibrated.p95,
+        s.calibrated_monotone.median, s.calibrated_monotone.p95, s.spec.count, s.suspicious);
+  figure("accuracy_sets", static_cast<double>(a.spec.count));
+  figure("accuracy_spec_median", a.spec.median);
+  figure("accuracy_spec_p95", a.spec.p95);
+  figure("accuracy_calibrated_median", a.calibrated.median);
+  figure("accuracy_calibrated_p95", a.calibrated.p95);
+  figure("accuracy_calibrated_monotone_p95", a.calibrated_monotone.p95);
+  figure("accuracy_known_median", a.known.median);
+  figure("accuracy_known_p95", a.known.p95);
+  figure("accuracy_tree_p95", a.tree.p95);
+  figure("choice_within_2pct_share", a.choice_within_2pct);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -229,6 +254,7 @@ int main(int argc, char** argv) {
     if (wanted("goal")) goal();
     if (wanted("maxmin")) maxmin();
     if (wanted("whatif")) whatif();
+    if (wanted("accuracy")) accuracy();
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     return exit_code(error.kind());

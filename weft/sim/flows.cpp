@@ -34,7 +34,6 @@ uint32_t FlowNetwork::start(double now_ns, std::span<const uint32_t> route, doub
     flows_.emplace_back();
     flows_.back().first_hop = static_cast<uint32_t>(hops_.size());
     hops_.resize(hops_.size() + most_hops);
-    old_rate_.push_back(0);
   }
   const uint32_t number = free_.back();
   free_.pop_back();
@@ -91,18 +90,17 @@ double FlowNetwork::next_ns() {
 
 void FlowNetwork::take_completed(double now_ns, std::vector<uint32_t>& completed) {
   completed.clear();
-  for (double next = next_ns(); next <= now_ns; next = next_ns()) {
-    now_ = std::max(now_, next);
-    do {  // all that end at this instant, before rates change
-      const uint32_t flow = ends_.front().flow;
-      const bool real = flows_[flow].active && flows_[flow].version == ends_.front().version;
-      std::pop_heap(ends_.begin(), ends_.end());
-      ends_.pop_back();
-      if (!real) continue;
-      remove(flow);
-      completed.push_back(flow);
-    } while (!ends_.empty() && ends_.front().time <= next);
-    if (next < now_ns) break;  // the caller may start others then
+  const double next = next_ns();
+  if (next > now_ns) return;
+  now_ = std::max(now_, next);
+  while (!ends_.empty() && ends_.front().time <= next) {
+    const uint32_t flow = ends_.front().flow;
+    const bool real = flows_[flow].active && flows_[flow].version == ends_.front().version;
+    std::pop_heap(ends_.begin(), ends_.end());
+    ends_.pop_back();
+    if (!real) continue;
+    remove(flow);
+    completed.push_back(flow);
   }
 }
 
@@ -121,11 +119,8 @@ void FlowNetwork::settle() {
     if (!include_violated()) break;
   }
   for (const uint32_t number : filling_) {
-    Flow& flow = flows_[number];
-    const double rate = flow.rate;
-    flow.rate = old_rate_[number];
-    set_rate(flow, number, rate);
-    flow.filling = false;
+    set_rate(flows_[number], number, flows_[number].filled);
+    flows_[number].filling = false;
   }
   refilled_ += filling_.size();
   filling_.clear();
@@ -146,54 +141,43 @@ void FlowNetwork::include(uint32_t number) {
   Flow& flow = flows_[number];
   if (flow.filling) return;
   flow.filling = true;
-  old_rate_[number] = flow.rate;
   filling_.push_back(number);
-  for (const Hop& hop : hops(flow)) touch(hop.link);
+  for (const Hop& hop : hops(flow)) {
+    touch(hop.link);
+    links_[hop.link].others += flow.rate;
+    ++links_[hop.link].filling;
+  }
 }
 
 void FlowNetwork::touch(uint32_t link) {
-  if (links_[link].touched) return;
-  links_[link].touched = true;
+  Link& l = links_[link];
+  if (l.touched) return;
+  l.touched = true;
+  l.filling = 0;
+  l.others = l.capacity;
+  for (const uint32_t entry : l.flows) l.others -= flows_[entry / most_hops].rate;
   touched_.push_back(link);
 }
 
-// Progressive filling of the flows in `filling_` in what the others leave: the link with the least share stops its flows.
+// Progressive filling of the flows in `filling_` in what the others leave: the link with the least share stops its
+// flows. Few links are touched, so the least is found by looking at all.
 void FlowNetwork::fill() {
-  heap_.clear();
   for (const uint32_t number : filling_) flows_[number].set = false;
-  for (const uint32_t id : touched_) {
-    Link& link = links_[id];
-    link.rest = link.capacity;
-    link.open = 0;
+  shares_.resize(touched_.size());
+  for (size_t i = 0; i < touched_.size(); ++i) {
+    Link& link = links_[touched_[i]];
+    link.rest = std::max(0.0, link.others);
+    link.open = link.filling;
     link.share = 0;
-    for (const uint32_t entry : link.flows) {
-      const Flow& flow = flows_[entry / most_hops];
-      if (flow.filling)
-        ++link.open;
-      else
-        link.rest -= flow.rate;
-    }
-    link.rest = std::max(0.0, link.rest);
-    if (link.open > 0) heap_.push_back({-link.rest / link.open, id});
+    link.place = static_cast<uint32_t>(i);
+    shares_[i] = link.open > 0 ? link.rest / link.open : forever;
   }
-  std::make_heap(heap_.begin(), heap_.end());
-  while (!heap_.empty()) {
-    std::pop_heap(heap_.begin(), heap_.end());
-    auto& [key, id] = heap_.back();
-    Link& link = links_[id];
-    if (link.open == 0) {
-      heap_.pop_back();
-      continue;
-    }
-    const double share = std::max(0.0, link.rest) / link.open;
-    if (share > -key * (1 + slack)) {  // shares only grow while others are stopped
-      key = -share;
-      std::push_heap(heap_.begin(), heap_.end());
-      continue;
-    }
-    const uint32_t stopped = id;
-    heap_.pop_back();
-    stop_at(stopped, share);
+  for (;;) {
+    size_t least = 0;
+    for (size_t i = 1; i < shares_.size(); ++i)
+      if (shares_[i] < shares_[least]) least = i;
+    if (shares_.empty() || shares_[least] == forever) return;
+    stop_at(touched_[least], shares_[least]);
   }
 }
 
@@ -203,11 +187,12 @@ void FlowNetwork::stop_at(uint32_t id, double share) {
     Flow& flow = flows_[entry / most_hops];
     if (!flow.filling || flow.set) continue;
     flow.set = true;
-    flow.rate = share;
+    flow.filled = share;
     flow.bottleneck = id;
     for (const Hop& hop : hops(flow)) {
-      links_[hop.link].rest -= share;
-      --links_[hop.link].open;
+      Link& link = links_[hop.link];
+      link.rest -= share;
+      shares_[link.place] = --link.open > 0 ? std::max(0.0, link.rest) / link.open : forever;
     }
   }
 }
@@ -220,9 +205,10 @@ bool FlowNetwork::include_violated() {
   for (size_t i = 0; i < links; ++i) {
     const uint32_t id = touched_[i];
     const Link& link = links_[id];
+    if (link.filling == link.flows.size()) continue;  // nobody here kept a rate
     double fastest = 0;
     for (const uint32_t entry : link.flows)
-      if (flows_[entry / most_hops].filling) fastest = std::max(fastest, flows_[entry / most_hops].rate);
+      if (flows_[entry / most_hops].filling) fastest = std::max(fastest, flows_[entry / most_hops].filled);
     const bool stops = link.share > 0 || (link.rest <= slack * link.capacity && fastest == 0);
     const bool room = link.rest > slack * link.capacity;
     for (const uint32_t entry : link.flows) {

@@ -23,7 +23,8 @@ class FlowNetwork {
   uint32_t start(double now_ns, std::span<const uint32_t> route, double bytes);
   // When the next flow ends, if nothing changes; infinity if there is none.
   double next_ns();
-  // The flows that end at `now_ns` or before, in the order of their ends; their numbers are free then.
+  // The flows that end first, if that is at `now_ns` or before: those of one instant, since others may come then and
+  // change the rest. Their numbers are free.
   void take_completed(double now_ns, std::vector<uint32_t>& completed);
   double rate(uint32_t flow);  // bytes per ns
   size_t active() const { return active_; }
@@ -34,16 +35,18 @@ class FlowNetwork {
     uint32_t link = 0, place = 0;  // in the link's list
   };
   struct Flow {
-    double rate = 0, left = 0, since = 0;  // bytes left at `since`
+    double rate = 0, filled = 0, left = 0, since = 0;  // filled: the rate while filling; bytes left at `since`
     uint32_t first_hop = 0, hops = 0, bottleneck = 0, version = 0;
     bool active = false, filling = false, set = false;
   };
   struct Link {
     double capacity = 0;
-    std::vector<uint32_t> flows;  // flow * 64 + hop
-    double rest = 0;              // while filling: what the others leave
-    double share = 0;             // of the flows that were stopped here in this fill; else 0
-    uint32_t open = 0;            // flows to fill
+    std::vector<uint32_t> flows;     // flow * 64 + hop
+    double others = 0;               // what the flows that keep their rates leave
+    double rest = 0;                 // of that, while filling
+    double share = 0;                // of the flows that were stopped here in this fill; else 0
+    uint32_t filling = 0, open = 0;  // flows to fill; those that are not stopped yet
+    uint32_t place = 0;              // in touched_
     bool touched = false;
   };
   struct End {
@@ -68,8 +71,7 @@ class FlowNetwork {
   std::vector<Hop> hops_;
   std::vector<Link> links_;
   std::vector<uint32_t> free_, pending_, filling_, touched_;
-  std::vector<double> old_rate_;
-  std::vector<std::pair<double, uint32_t>> heap_;
+  std::vector<double> shares_;  // by place in touched_: of the flows that are not stopped yet
   std::vector<End> ends_;
   size_t active_ = 0;
   uint64_t refilled_ = 0;

@@ -95,6 +95,7 @@ class TextReader {
     const uint64_t ranks = number(0x7fffffff, "the number of ranks");
     if (ranks == 0) bad("num_ranks must be at least 1");
     if (ranks > static_cast<uint64_t>(end_ - begin_) / 8) bad("more ranks are announced than the file can hold");
+    out_.reserve(static_cast<size_t>(end_ - begin_));  // pages that are not used cost nothing
     put(out_, cookie);
     out_.resize(base + head + 16 * ranks);
     const auto count = static_cast<uint32_t>(ranks);
@@ -305,7 +306,7 @@ std::shared_ptr<Mapping> map_file(const std::filesystem::path& path) {
   auto mapping = std::make_shared<Mapping>();
   mapping->size = static_cast<size_t>(status.st_size);
   if (mapping->size > 0) {
-    mapping->data = mmap(nullptr, mapping->size, PROT_READ, MAP_PRIVATE, fd, 0);
+    mapping->data = mmap(nullptr, mapping->size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
     if (mapping->data == MAP_FAILED) mapping->data = nullptr;
   }
   close(fd);
