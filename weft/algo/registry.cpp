@@ -25,9 +25,9 @@ std::string_view name(Collective collective) {
 }
 
 const std::vector<const Algorithm*>& algorithms() {
-  static const std::vector<const Algorithm*> list = {&pairwise(), &direct(),   &oneshot(),       &mesh(),      &ring(),
-                                                     &chain(),    &halving(),  &doubling(),      &bruck(),     &pat(),
-                                                     &tree(),     &binomial(), &dissemination(), &gather_all()};
+  static const std::vector<const Algorithm*> list = {
+      &pairwise(), &direct(), &oneshot(), &pull(), &mesh(),     &ring(),          &chain(),     &halving(),
+      &doubling(), &bruck(),  &pat(),     &tree(), &binomial(), &dissemination(), &gather_all()};
   return list;
 }
 

@@ -7,6 +7,7 @@ namespace weft::algo {
 
 const Algorithm& pairwise();
 const Algorithm& direct();
+const Algorithm& pull();
 const Algorithm& oneshot();
 const Algorithm& mesh();
 const Algorithm& ring();

@@ -6,17 +6,21 @@
 #include <tuple>
 
 #include "weft/base/text.h"
+#include "weft/plan/machine_step.h"
 
 namespace weft::api {
 namespace {
 
 // Prices of one machine of this kind (docs/communicator.md has the measurements). Only their order of magnitude decides.
 constexpr double hop_ns = 130, hop_oversubscribed_ns = 1100, message_ns = 60, launch_ns = 60;
-constexpr int64_t ll_limit = 16 << 10, ll128_limit = 256 << 10, stream_from = 32 << 20;
+constexpr double stored_ns = 0.5;  // a byte, stored at a peer
+constexpr double stored_limit = 44 << 10, stored_limit_folding = 8 << 10;
+constexpr int64_t ll_limit = 256, ll128_limit = 2 << 10, stream_from = 32 << 20;
 
 // Bytes per nanosecond of one rank over a working set.
 double bandwidth(double working_set) {
-  if (working_set < 1 << 20) return 12;
+  if (working_set <= 128 << 10) return 24;
+  if (working_set < 1 << 20) return 13;
   if (working_set < 16 << 20) return 8;
   return 4.5;
 }
@@ -28,26 +32,58 @@ bool keeps_order(const algo::Algorithm& algorithm, Dtype dtype) {
          (algorithm.round() == plan::Round::once || accumulate_dtype(dtype) == dtype);
 }
 
-// Bytes that the busiest rank reads and writes. Mapped: what crosses is touched once. Links: a message is read, written
-// into a slot and read again. Whoever holds the result reads its own contribution and writes the result.
+// Which of the call's buffers peers access, and whether anybody stores into a peer's: read off the plan itself.
+struct Needs {
+  bool send = false, recv = false, stores = false;
+};
+Needs needs_of(const algo::Algorithm& algorithm, algo::Collective collective, bool given) {
+  thread_local std::map<std::tuple<const algo::Algorithm*, algo::Collective, bool>, Needs> known;
+  const auto [place, fresh] = known.try_emplace({&algorithm, collective, given});
+  if (!fresh) return place->second;
+  algo::PlanRequest request;
+  request.collective = collective;
+  if (given) request.counts = algo::Counts::given;
+  const plan::Plan plan = algo::make_plan(algorithm, request);
+  for (const plan::Buffer& buffer : plan.buffers) {
+    if (buffer.name == "x") place->second.send = buffer.mapped;
+    if (buffer.name == "y") place->second.recv = buffer.mapped;
+  }
+  for (const plan::Lane& lane : plan.lanes)
+    for (const plan::Step* step : plan::text_steps(lane.body))
+      for (const plan::Operand& target : step->targets)
+        place->second.stores |= target.kind == plan::Operand::Kind::slice && target.peers.has_value();
+  return place->second;
+}
+
+// Bytes that the busiest rank reads and writes. Mapped: what is folded is read once, what is fetched is read and written,
+// what is stored at a peer is written once. Links: a message is read, written into a slot and read again.
 double touched_bytes(const algo::Algorithm& algorithm, algo::Collective collective, const CallShape& shape,
-                     double sent) {
+                     const algo::Algorithm::Cost& cost, bool stores) {
   const auto bytes = static_cast<double>(shape.bytes);
-  const double own = algorithm.owner(collective) == algo::Owner::part ? bytes / shape.ranks : bytes;
-  return (algorithm.needs_mapped() ? 1 : 3) * sent + 2 * own;
+  const algo::Owner owner = algorithm.owner(collective);
+  const bool copies = owner != algo::Owner::everyone || reduces(shape.operation);  // else nothing is at a joint
+  const double own = !copies ? 0 : owner == algo::Owner::part ? bytes / shape.ranks : bytes;
+  if (!algorithm.needs_mapped()) return 3 * cost.bytes_sent + 2 * own;
+  const double folded = std::min(cost.bytes_folded, cost.bytes_sent), moved = cost.bytes_sent - folded;
+  return folded + (stores ? 1 : 2) * moved + 2 * own;
 }
 
 double predict(const algo::Algorithm& algorithm, plan::Protocol protocol, algo::Collective collective,
                const CallShape& shape, bool oversubscribed) {
   const auto bytes = static_cast<double>(shape.bytes);
   const algo::Algorithm::Cost cost = algorithm.cost(collective, shape.ranks, bytes);
+  const bool stores = !algorithm.needs_mapped() || needs_of(algorithm, collective, shape.given).stores;
   double hop = oversubscribed ? hop_oversubscribed_ns : hop_ns;
-  if (algorithm.needs_mapped()) hop *= 1.5;  // that memory is ready and that peers are done are hops too
-  if (protocol == plan::Protocol::simple && !algorithm.needs_mapped() && bytes / shape.ranks > 48) hop *= 1.6;
-  double touched = touched_bytes(algorithm, collective, shape, cost.bytes_sent);
+  if (algorithm.needs_mapped()) hop *= 3;  // that memory is ready, cold lines, that peers are done
+  if (protocol == plan::Protocol::simple && !algorithm.needs_mapped() && bytes / shape.ranks > 48) hop *= 2.5;
+  double touched = touched_bytes(algorithm, collective, shape, cost, stores);
   if (protocol == plan::Protocol::ll) touched *= 2;
   if (protocol == plan::Protocol::ll128) touched *= 1.15;
-  return launch_ns + cost.hops * hop + cost.messages * message_ns +
+  // Lines that a peer's core holds are given up one by one: a store into a peer's memory or slot costs more than a load,
+  // up to some size, and less where the loads of a fold keep the core waiting anyway.
+  const double limit = reduces(shape.operation) ? stored_limit_folding : stored_limit;
+  const double stored = stores ? std::clamp(cost.bytes_sent - cost.bytes_folded, 0.0, limit) : 0;
+  return launch_ns + cost.hops * hop + cost.messages * message_ns + stored * stored_ns +
          (oversubscribed ? 2 : 1) * touched / bandwidth(2 * bytes);
 }
 
@@ -65,25 +101,6 @@ std::string refusal(const algo::Algorithm& algorithm, plan::Protocol protocol, c
     return "reads what it would overwrite in place";
   if (algorithm.name() == "gather") return "the yardstick, never the choice";
   return "";
-}
-
-// Which of the call's buffers peers access: read off the plan itself.
-struct Needs {
-  bool send = false, recv = false;
-};
-Needs needs_of(const algo::Algorithm& algorithm, algo::Collective collective, bool given) {
-  thread_local std::map<std::tuple<const algo::Algorithm*, algo::Collective, bool>, Needs> known;
-  const auto [place, fresh] = known.try_emplace({&algorithm, collective, given});
-  if (!fresh) return place->second;
-  algo::PlanRequest request;
-  request.collective = collective;
-  if (given) request.counts = algo::Counts::given;
-  const plan::Plan plan = algo::make_plan(algorithm, request);
-  for (const plan::Buffer& buffer : plan.buffers) {
-    if (buffer.name == "x") place->second.send = buffer.mapped;
-    if (buffer.name == "y") place->second.recv = buffer.mapped;
-  }
-  return place->second;
 }
 
 std::string memory_refusal(const algo::Algorithm& algorithm, algo::Collective collective, const CallShape& shape) {
@@ -116,7 +133,10 @@ void finish(Setting& setting, const CallShape& shape) {
     setting.stream = shape.bytes >= stream_from;
     return;
   }
-  setting.chunk_bytes = setting.protocol == plan::Protocol::simple ? 128 << 10 : 16 << 10;
+  // Small messages in many slots: a root that only sends runs ahead instead of waiting for slots to be given back.
+  constexpr int64_t few_bytes = 1024, small_chunk_bytes = 4 << 10, large_chunk_bytes = 128 << 10;
+  setting.chunk_bytes = shape.bytes <= few_bytes ? small_chunk_bytes : large_chunk_bytes;
+  if (shape.bytes <= few_bytes) setting.slots = 16;
 }
 
 }  // namespace
