@@ -353,7 +353,14 @@ def collectives(figures):
     room.collectives(figures)
 
 
-BENCHMARKS = {"optimizer": optimizer, "collectives": collectives}
+def simulator(figures, accuracy=False):
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import sim as room
+    (room.accuracy if accuracy else room.sim)(figures)
+
+
+BENCHMARKS = {"optimizer": optimizer, "collectives": collectives, "sim": simulator,
+              "accuracy": lambda figures: simulator(figures, accuracy=True)}
 
 
 def main():

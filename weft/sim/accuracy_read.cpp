@@ -21,6 +21,9 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 // Spec sheets and the rings that NCCL is known to find there (channels x GB/s of a channel).
 NcclMachine machine_of(const Row& row) {
   NcclMachine m;
+  const bool recent = has(row.hardware, "NCCL2.2") || has(row.hardware, "NCCL22") || has(row.hardware, "L40S") ||
+                      has(row.hardware, "H100");
+  if (recent && !has(row.hardware, "NCCL2.21")) m.release = 229;
   m.gpus_per_node = std::max(1, row.ranks / std::max(1, row.nodes));
   if (has(row.hardware, "Polaris")) {
     m.channels = 4, m.bw_intra = 20, m.channels_inter = 2, m.bw_inter = 24, m.nic = 24, m.amd_cpu = true;

@@ -19,6 +19,7 @@ constexpr double base_tree[] = {6.8, 14, 8.4}, base_ring[] = {6.6, 14, 8.4};
 constexpr double step_tree[3][3] = {{0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}, {5.0, 8.5, 14}};
 constexpr double step_ring[3][3] = {{0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}, {2.7, 4.0, 14}};
 constexpr double nvls_us = 25;
+constexpr double nvls_tree_channel[] = {57.7, 45.5};  // GB/s, Hopper, 2 nodes and more
 // GB/s by architecture (Volta, Ampere, Hopper) and by 1, 2, more nodes.
 constexpr double ll_most[3][3] = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}};
 constexpr double ring_ll128_channel[] = {20, 20, 36.7};
@@ -112,7 +113,7 @@ struct TableMaker {
     const bool chain = job.collective == NcclCollective::broadcast || job.collective == NcclCollective::reduce;
     const double k = job.ranks, steps = all_reduce ? 2 * (k - 1) : chain ? k : k - 1;
     double bw = bus;
-    if (p == 0) bw = std::min(ll_cap(), bus * (nets == 0 && !all_reduce ? 1. / 3 : .25));
+    if (p == 0) bw = std::min(ll_cap(), bus * (m.release >= 223 ? .5 : nets == 0 && !all_reduce ? 1. / 3 : .25));
     if (p == 1) bw = std::min(bus * (local < 2 ? 0.7 : 0.92), channels * ring_ll128_channel[arch()]);
     NcclChoice c{NcclAlgorithm::ring, static_cast<NcclProtocol>(p), base_ring[p], 0, 0, bw * k / steps, 1};
     const double inter = job.nodes > 1 ? (all_reduce ? 2 : 1) * (job.nodes - 1.) : 0;
@@ -184,9 +185,13 @@ std::vector<NcclChoice> nccl_table(const NcclMachine& machine, const NcclJob& jo
   const bool nvls = machine.nvls && filter.algorithm[2] && filter.protocol[2] && make.local > 2 && reduces;
   if (nvls) {
     NcclChoice c{NcclAlgorithm::nvls, NcclProtocol::simple, 0, nvls_us, 0, 0, 1};
-    const double in_node = machine.channels * machine.bw_intra;
-    c.bandwidth = 5. / 6 * (job.nodes > 1 ? std::min(in_node, 2 * machine.channels_inter * machine.bw_inter) : in_node);
-    if (job.nodes > 1) c.inter_us = 2 * std::log2(static_cast<double>(job.nodes)) * 14;
+    if (job.nodes == 1) {
+      c.bandwidth = 5. / 6 * machine.channels * machine.bw_intra;
+    } else {  // NVLSTree: the switch in the node, a double tree among nodes
+      const double inter = machine.channels_inter * machine.bw_inter * (job.nodes == 2 ? 2 : 1);
+      c.bandwidth = 0.5 * std::min(inter, machine.channels_inter * nvls_tree_channel[job.nodes == 2 ? 0 : 1]);
+      c.inter_us = 2 * std::log2(static_cast<double>(job.nodes)) * 14;
+    }
     table.push_back(c);
   }
   return table;

@@ -40,6 +40,7 @@ struct NcclMachine {
   double nic = 25;                      // GB/s of one GPU's way out
   bool nvlink = true, amd_cpu = false;  // GPUs joined by NVLink, else PCIe
   bool ll128 = true, nvls = false;
+  int release = 219;  // of NCCL: constants changed in 2.23
 };
 
 struct NcclJob {

