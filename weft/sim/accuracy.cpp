@@ -63,7 +63,7 @@ NcclParameters defaults_without(const std::vector<MeasuredSet>& sets, const std:
       samples.back().weight = 30. / static_cast<double>(count);
     }
   }
-  return nccl_calibrate(samples, NcclParameters(), all_parameters, 0.3);
+  return nccl_calibrate(samples, NcclParameters(), all_parameters, 3);
 }
 
 SetAccuracy judge(const MeasuredSet& set, const NcclParameters& defaults) {
