@@ -7,13 +7,13 @@
 #include "weft/api/collectives.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 
 #include "weft/api/collectives_memory.h"
 #include "weft/api/collectives_plan.h"
+#include "weft/base/env.h"
 #include "weft/base/file.h"
 #include "weft/base/hash.h"
 #include "weft/base/log.h"
@@ -65,15 +65,10 @@ Key key_of(const Call& call, uint64_t counts_hash, uint64_t placement) {
   return key;
 }
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 std::string first_of(const std::string& given, const char* ours, const char* nccls) {
   if (!given.empty()) return given;
-  const std::string own = variable(ours);
-  return own.empty() ? variable(nccls) : own;
+  const std::string own = env(ours);
+  return own.empty() ? env(nccls) : own;
 }
 
 // Non-blocking calls in progress on this thread, over all communicators: whoever waits advances them all.
@@ -162,7 +157,7 @@ api::ChoiceSettings settings_from(const CollectiveOptions& options, const transp
 int64_t arena_bytes(const CollectiveOptions& options, int ranks) {
   constexpr int64_t most = int64_t{64} << 30;
   if (options.arena_bytes >= 0) return options.arena_bytes;
-  if (const std::string text = variable("WEFT_ARENA"); !text.empty()) return parse_count(text);
+  if (const std::string text = env("WEFT_ARENA"); !text.empty()) return parse_count(text);
   return std::min(most, free_memory_bytes() / (2 * ranks)) / (2 << 20) * (2 << 20);
 }
 

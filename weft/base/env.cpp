@@ -22,10 +22,15 @@ const EnvVariable& declared(std::string_view name) {
 const std::vector<EnvVariable>& env_variables() {
   using Form = EnvVariable::Form;
   static const std::vector<EnvVariable> table = {
+      {"NCCL_ALGO", "", "algorithms that collectives may take, in NCCL's syntax; WEFT_ALGO goes before it"},
+      {"NCCL_PROTO", "", "protocols that collectives may take; WEFT_PROTO goes before it"},
+      {"WEFT_ALGO", "", "algorithms that collectives may take, such as \"direct;all_reduce:^ring\""},
+      {"WEFT_ARENA", "", "bytes per rank for memory that peers map (4Gi; 0: none; else half of the free memory)"},
       {"WEFT_CACHE_DIR", "",
        "where compiled kernels and calibrations are kept (else XDG_CACHE_HOME/weft, ~/.cache/weft)"},
       {"WEFT_CACHE_MB", "512", "MiB that compiled kernels may take; those unused for longest go first (0: no limit)",
        Form::integer, 0, 1 << 30},
+      {"WEFT_COLLECTIVES_TUNING", "", "CSV file that says which algorithm collectives take (docs/communicator.md)"},
       {"WEFT_CXX", "", "C++ compiler for generated code (else the one Weft was built with, then c++, g++, clang++)"},
       {"WEFT_DEBUG", "warn", "log level: warn, info or trace"},
       {"WEFT_DEBUG_FILE", "", "log to this file instead of stderr; %h is the host, %p the process, one file per rank"},
@@ -33,6 +38,10 @@ const std::vector<EnvVariable>& env_variables() {
       {"WEFT_MACHINE", "", "machine file to use instead of detecting this machine"},
       {"WEFT_NO_COMPILER", "0", "1: never compile generated code, evaluate expressions instead (slower, same bits)",
        Form::flag},
+      {"WEFT_PROTO", "", "protocols that collectives may take: simple, ll, ll128"},
+      {"WEFT_RANK", "", "of a process that no launcher started: its rank"},
+      {"WEFT_RANKS", "", "of a process that no launcher started: how many ranks there are"},
+      {"WEFT_RENDEZVOUS", "", "path of the file at which ranks that were started separately meet"},
       {"WEFT_SPIN_US", "50", "microseconds a waiting thread spins before it sleeps", Form::integer, 0, 10'000'000},
       {"WEFT_TIMELINE", "", "write the steps of all ranks to this file, as a Chrome trace (JSON)"},
       {"WEFT_TIMEOUT_S", "600", "seconds after which a wait for another rank is an error", Form::integer, 1,
