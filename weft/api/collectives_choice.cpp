@@ -15,7 +15,7 @@ namespace {
 constexpr double hop_ns = 130, hop_oversubscribed_ns = 1100, message_ns = 60, launch_ns = 60;
 constexpr double stored_ns = 0.5;  // a byte, stored at a peer
 constexpr double stored_limit = 44 << 10, stored_limit_folding = 8 << 10;
-constexpr int64_t ll_limit = 256, ll128_limit = 2 << 10, stream_from = 32 << 20;
+constexpr int64_t ll_limit = 256, ll128_limit = 1 << 10, stream_from = 32 << 20;
 
 // Bytes per nanosecond of one rank over a working set.
 double bandwidth(double working_set) {
@@ -224,13 +224,11 @@ Setting choose(const CallShape& shape, const ChoiceSettings& settings) {
       list.empty() ? "the registry has no plan for this operation" : join(reasons, "\n    "));
 }
 
-int64_t small_bytes(const ChoiceSettings& settings, Operation operation, int ranks) {
-  const bool forced = !settings.algorithms.empty();
-  if (forced) return 0;
-  switch (operation) {
-    case Operation::all_reduce: return ranks <= 4 ? 1024 : 256;
-    default: return 1024;
-  }
+int64_t small_bytes(const ChoiceSettings& settings, Operation, int) {
+  constexpr int64_t hop_is_cheap = 1 << 10, hop_is_a_switch = 16 << 10;
+  if (!settings.algorithms.empty()) return 0;
+  // With more ranks than cores meeting costs switches of all of them, more than links cost at these sizes.
+  return settings.oversubscribed ? hop_is_a_switch : hop_is_cheap;
 }
 
 }  // namespace weft::api
