@@ -51,9 +51,10 @@ uint32_t FlowNetwork::start(double now_ns, std::span<const uint32_t> route, doub
     hops(flow)[i] = {route[i], static_cast<uint32_t>(link.flows.size())};
     link.flows.push_back(number * most_hops + i);
   }
+  flow.listed = forever;
   if (route.empty()) {
-    ends_.push_back({now_, number, ++flow.version});
-    std::push_heap(ends_.begin(), ends_.end());
+    flow.end = now_;
+    list(number);
   } else {
     pending_.push_back(number);
   }
@@ -77,14 +78,31 @@ void FlowNetwork::remove(uint32_t number) {
   --active_;
 }
 
+// One entry in the list of ends counts for each flow, and it is never later than the flow's end: an end that moves back
+// is only looked at again when its entry comes up.
+void FlowNetwork::list(uint32_t number) {
+  Flow& flow = flows_[number];
+  flow.listed = flow.end;
+  ends_.push_back({flow.end, number, ++flow.version});
+  std::push_heap(ends_.begin(), ends_.end());
+}
+
+// False: the entry on top was no flow's end, and has been taken away.
+bool FlowNetwork::on_top_is_true() {
+  const End top = ends_.front();
+  const Flow& flow = flows_[top.flow];
+  const bool counts = flow.active && flow.version == top.version;
+  if (counts && flow.end <= top.time) return true;
+  std::pop_heap(ends_.begin(), ends_.end());
+  ends_.pop_back();
+  if (counts) list(top.flow);
+  return false;
+}
+
 double FlowNetwork::next_ns() {
   settle();
-  while (!ends_.empty()) {
-    const End& end = ends_.front();
-    if (flows_[end.flow].active && flows_[end.flow].version == end.version) return end.time;
-    std::pop_heap(ends_.begin(), ends_.end());
-    ends_.pop_back();
-  }
+  while (!ends_.empty())
+    if (on_top_is_true()) return ends_.front().time;
   return forever;
 }
 
@@ -94,13 +112,11 @@ void FlowNetwork::take_completed(double now_ns, std::vector<uint32_t>& completed
   if (next > now_ns) return;
   now_ = std::max(now_, next);
   while (!ends_.empty() && ends_.front().time <= next) {
-    const uint32_t flow = ends_.front().flow;
-    const bool real = flows_[flow].active && flows_[flow].version == ends_.front().version;
+    if (!on_top_is_true()) continue;
+    completed.push_back(ends_.front().flow);
     std::pop_heap(ends_.begin(), ends_.end());
     ends_.pop_back();
-    if (!real) continue;
-    remove(flow);
-    completed.push_back(flow);
+    remove(completed.back());
   }
 }
 
@@ -133,8 +149,8 @@ void FlowNetwork::set_rate(Flow& flow, uint32_t number, double rate) {
   flow.left = std::max(0.0, flow.left - (now_ - flow.since) * flow.rate);
   flow.since = now_;
   flow.rate = rate;
-  ends_.push_back({now_ + flow.left / rate, number, ++flow.version});
-  std::push_heap(ends_.begin(), ends_.end());
+  flow.end = now_ + flow.left / rate;
+  if (flow.end < flow.listed) list(number);
 }
 
 void FlowNetwork::include(uint32_t number) {
@@ -168,7 +184,7 @@ void FlowNetwork::fill() {
     Link& link = links_[touched_[i]];
     link.rest = std::max(0.0, link.others);
     link.open = link.filling;
-    link.share = 0;
+    link.share = link.fastest = 0;
     link.place = static_cast<uint32_t>(i);
     shares_[i] = link.open > 0 ? link.rest / link.open : forever;
   }
@@ -192,6 +208,7 @@ void FlowNetwork::stop_at(uint32_t id, double share) {
     for (const Hop& hop : hops(flow)) {
       Link& link = links_[hop.link];
       link.rest -= share;
+      link.fastest = share;  // shares only grow
       shares_[link.place] = --link.open > 0 ? std::max(0.0, link.rest) / link.open : forever;
     }
   }
@@ -206,9 +223,7 @@ bool FlowNetwork::include_violated() {
     const uint32_t id = touched_[i];
     const Link& link = links_[id];
     if (link.filling == link.flows.size()) continue;  // nobody here kept a rate
-    double fastest = 0;
-    for (const uint32_t entry : link.flows)
-      if (flows_[entry / most_hops].filling) fastest = std::max(fastest, flows_[entry / most_hops].filled);
+    const double fastest = link.fastest;
     const bool stops = link.share > 0 || (link.rest <= slack * link.capacity && fastest == 0);
     const bool room = link.rest > slack * link.capacity;
     for (const uint32_t entry : link.flows) {

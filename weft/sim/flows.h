@@ -35,7 +35,8 @@ class FlowNetwork {
     uint32_t link = 0, place = 0;  // in the link's list
   };
   struct Flow {
-    double rate = 0, filled = 0, left = 0, since = 0;  // filled: the rate while filling; bytes left at `since`
+    double rate = 0, filled = 0, left = 0, since = 0, end = 0,
+           listed = 0;  // filled: the rate while filling; bytes left at `since`
     uint32_t first_hop = 0, hops = 0, bottleneck = 0, version = 0;
     bool active = false, filling = false, set = false;
   };
@@ -45,6 +46,7 @@ class FlowNetwork {
     double others = 0;               // what the flows that keep their rates leave
     double rest = 0;                 // of that, while filling
     double share = 0;                // of the flows that were stopped here in this fill; else 0
+    double fastest = 0;              // of the flows that were filled here
     uint32_t filling = 0, open = 0;  // flows to fill; those that are not stopped yet
     uint32_t place = 0;              // in touched_
     bool touched = false;
@@ -62,6 +64,8 @@ class FlowNetwork {
   void fill();
   void stop_at(uint32_t link, double share);
   bool include_violated();
+  void list(uint32_t flow);
+  bool on_top_is_true();
   void set_rate(Flow& flow, uint32_t number, double rate);
   void remove(uint32_t flow);
   std::span<Hop> hops(const Flow& flow) { return {hops_.data() + flow.first_hop, flow.hops}; }
