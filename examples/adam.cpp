@@ -3,6 +3,7 @@
 //
 //   build/release/examples/adam            two processes; prints the loss of both halves falling, the same weights on both
 #include <cstdio>
+#include <map>
 #include <vector>
 
 #include "weft/api/weft.h"
@@ -29,23 +30,25 @@ int main() try {
   run(2, [&](Rank& rank) {
     PrepareOptions options;
     options.sizes.dims["N"] = features;
-    options.schedule = "tuned";  // what `weft tune` found here, else the most fused one
+    options.schedule = "tuned";  // what `weft tune` found here, else the most fused one; "tune" measures now
+    options.own_buffers = true;  // our memory; false: Weft's, which peers map, so that nothing is copied
     Executable update = rank.prepare(adam(), options);
-    const auto gradient = update.data<float>("g"), weights = update.data<float>("w1");
-    update.write_state(
-        "w", std::vector<std::byte>(features * sizeof(float)));  // zeros; stored sliced if the schedule says so
-    update.write_state("m", std::vector<std::byte>(features * sizeof(float)));
-    update.write_state("v", std::vector<std::byte>(features * sizeof(float)));
+    std::vector<float> gradient(features), weights(features);
+    update.bind("g", std::span(gradient));
+    update.bind("w1", std::span(weights));
+    std::map<std::string, std::vector<float>> state;  // zeros; this rank's part where the schedule stores slices
+    for (const char* name : {"m", "v", "w"})
+      update.bind(name, std::span(state[name] = std::vector<float>(update.bytes(name) / sizeof(float))));
     for (int step = 1; step <= 300; step++) {
       double loss = 0;
       for (int64_t i = 0; i < features; i++) {
         const float x = static_cast<float>((i * 7 + rank.rank()) % 5 + 1) / 5;  // this rank's data
-        const float error = (step == 1 ? 0 : weights[i]) * x - 3 * x;
+        const float error = weights[i] * x - 3 * x;
         gradient[i] = error * x;
         loss += 0.5 * error * error / features;
       }
       update.launch({{"lr", 0.05}, {"step", step}});
-      if (step % 100 == 0) std::printf("rank %d step %d loss %.6f w1[0] %.6f\n", rank.rank(), step, loss, weights[0]);
+      if (step % 100 == 0) std::printf("rank %d step %d loss %.6f w[0] %.6f\n", rank.rank(), step, loss, weights[0]);
     }
   });
   return 0;

@@ -31,6 +31,10 @@ Verb add_calibrate(CLI::App& app) {
   return [options] {
     const std::filesystem::path path =
         options->out.empty() ? topo::calibration_path(options->ranks) : std::filesystem::path(options->out);
+    const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+    if (!std::filesystem::is_directory(folder))  // before seconds are spent
+      throw Error(ErrorKind::io, fmt::format("cannot write {}: there is no folder {}", path.string(), folder.string()),
+                  "make the folder first, or name another place");
     const topo::Machine machine = api::calibrate(options->ranks, options->threads, progress_line);
     end_progress();
     topo::write_machine(std::filesystem::absolute(path), machine);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -16,12 +17,24 @@ namespace {
 
 bool shown = false;
 
-std::pair<std::string, std::string> key_value(const std::string& text, const char* option) {
+std::pair<std::string, std::string> key_value(const std::string& text, const char* option, const char* example) {
   const size_t at = text.find('=');
   if (at == std::string::npos || at == 0 || at + 1 == text.size())
     throw Error(ErrorKind::user, fmt::format("{} {}: want NAME=VALUE", option, text),
-                fmt::format("for example {} N=16Mi", option));
+                fmt::format("for example {} {}", option, example));
   return {text.substr(0, at), text.substr(at + 1)};
+}
+
+// One place gives the shapes of a list of tensors: two that both count would be added, two that do not be a riddle.
+void require_one_source(const ProgramOptions& options, const std::vector<std::string>& lists) {
+  std::vector<std::string> sources;
+  if (!options.model.empty()) sources.push_back("--model " + options.model);
+  if (!options.shapes.empty()) sources.push_back("--shapes " + options.shapes);
+  for (const std::string& text : options.sizes)
+    if (!lists.empty() && text.rfind(lists.front() + "=", 0) == 0) sources.push_back("--size " + text);
+  if (sources.size() < 2) return;
+  throw Error(ErrorKind::user, fmt::format("the shapes of {} are given twice: {}", lists.front(), join(sources, ", ")),
+              "give one of them");
 }
 
 // A model's shapes lie beside the program, in the repository, or where the package was installed.
@@ -77,10 +90,11 @@ ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
   ir::Sizes sizes;
   sizes.ranks = options.ranks;
   const std::vector<std::string> lists = tensors_of(program);
+  if (!lists.empty()) require_one_source(options, lists);
   if (!options.model.empty()) take_shapes(model_file(options.file, options.model), program, sizes);
   if (!options.shapes.empty()) take_shapes(options.shapes, program, sizes);
   for (const std::string& text : options.sizes) {
-    const auto [name, value] = key_value(text, "--size");
+    const auto [name, value] = key_value(text, "--size", "N=16Mi");
     const int64_t count = parse_count(value);
     if (count < 0) throw Error(ErrorKind::user, fmt::format("--size {}: a size is 0 or more", text));
     if (sizes.dims.count(name) || sizes.tensors.count(name))
@@ -110,17 +124,34 @@ std::map<std::string, double> scalars_of(const ir::Program& program, const Progr
     if (const auto* scalar = std::get_if<ir::ScalarDecl>(&decl)) known[scalar->name] = scalar->dtype;
   std::map<std::string, double> out;
   for (const std::string& text : options.scalars) {
-    const auto [name, value] = key_value(text, "--scalar");
+    const auto [name, value] = key_value(text, "--scalar", "lr=0.001");
     if (!known.count(name))
       throw Error(ErrorKind::user, fmt::format("{} has no scalar named {}", program.name, name),
                   "see its `scalar` lines");
+    if (out.count(name)) throw Error(ErrorKind::user, fmt::format("scalar {} is given twice", name), "give it once");
     char* end = nullptr;
-    out[name] = std::strtod(value.c_str(), &end);
-    if (!*end && is_integer(known[name]) && out[name] != std::floor(out[name]))
-      throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is an integer", text, name));
-    if (*end) throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is no number", text, value));
+    const double number = std::strtod(value.c_str(), &end);
+    const char* form = is_integer(known[name]) ? "an integer" : "a number";
+    if (*end || std::isspace(static_cast<unsigned char>(value[0])))
+      throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is no number", text, value),
+                  fmt::format("{} is {}, for example --scalar {}=1", name, form, name));
+    if (is_integer(known[name]) && (number != std::floor(number) || std::abs(number) > 0x1p53))
+      throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is an integer", text, name),
+                  fmt::format("for example --scalar {}=1; up to 2^53 here", name));
+    out[name] = number;
   }
   return out;
+}
+
+CLI::Validator finite_positive() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        if (!text.empty() && !*end && std::isfinite(value) && value > 0) return "";
+        return fmt::format("{} is no number of seconds above 0", text);
+      },
+      "SECONDS");
 }
 
 nlohmann::json launch_json(const schedule::Schedule& schedule) {

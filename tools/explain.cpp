@@ -76,7 +76,7 @@ Verb add_explain(CLI::App& app) {
       "  weft explain examples/adam.weft --model bert-base --ranks 2\n"
       "  weft explain all_reduce --ranks 4 -b 64K                      which plan a collective takes, and why");
   add_program_options(*verb, options->program);
-  verb->add_option("--limit", options->limit, "schedules to list")->capture_default_str();
+  verb->add_option("--limit", options->limit, "schedules to list")->check(CLI::Range(1, 10000))->capture_default_str();
   verb->add_flag("--any-order", options->any_order, "also algorithms that do not add in rank order (ring)");
   verb->add_flag("--private", options->private_buffers, "buffers that peers cannot map: algorithms over links");
   verb->add_option("-b,--bytes", options->bytes, "of a collective: its size")->capture_default_str();

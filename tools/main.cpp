@@ -1,11 +1,16 @@
 // `weft`: program text in, the fastest schedule that gives the same answer out. One file per verb; errors become one
 // message on stderr and an exit status (1 user, plan, unsupported; 2 agreement, io, timeout, peer; 3 internal).
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 #include "tools/verbs.h"
 #include "weft/base/error.h"
+#include "weft/base/printable.h"
+#include "weft/base/text.h"
 
 namespace {
 
@@ -20,9 +25,51 @@ constexpr const char* examples = R"(Examples:
   weft verify my.plan                                           rules V1 to V16
 )";
 
+// A descriptor that is closed would be taken by the next file that is opened, and what is printed would go into it. One
+// that cannot be written to stands in, so that lost output is noticed.
+void hold_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDONLY);
+}
+
+// A full disk or a closed pipe is found when what was printed is written out: lost output is no success.
+void flush_output() {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
+  throw weft::Error(weft::ErrorKind::io, fmt::format("cannot write the output: {}", std::strerror(errno)),
+                    "see where it goes: a full disk, a closed pipe?");
+}
+
+void say(std::string_view kind, std::string_view what) {
+  weft::tools::end_progress();
+  std::fprintf(stderr, "weft: %s error: %s\n", std::string(kind).c_str(),
+               weft::clipped_lines(weft::printable(what, true), 1000).c_str());
+}
+
+std::string no_verb(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    verbs.push_back(verb->get_name());
+  return fmt::format("there is no verb {}\n    {}; see weft --help", word, weft::join(verbs, ", "));
+}
+
+int guarded(const std::function<int()>& act) {
+  try {
+    const int code = act();
+    flush_output();
+    return code;
+  } catch (const weft::Error& error) {
+    say(weft::name(error.kind()), error.what());
+    return weft::exit_code(error.kind());
+  } catch (const std::exception& error) {
+    say("internal", error.what());
+    return 3;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  hold_standard_descriptors();
   CLI::App app{
       "Weft: distributed machine learning computations, scheduled across the line between computation and "
       "communication."};
@@ -36,23 +83,15 @@ int main(int argc, char** argv) {
     weft::tools::Verb verb = add(app);
     verbs[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(verb);
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) { return app.exit(error) == 0 ? 0 : 1; }
-  try {
+  return guarded([&] {
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      const bool verb_missing = app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-';
+      if (verb_missing) throw weft::Error(weft::ErrorKind::user, no_verb(app, argv[1]));
+      return app.exit(error) == 0 ? 0 : 1;
+    }
     verbs.at(app.get_subcommands().front())();
-    // A full disk or a closed pipe is found when what was printed is written out: lost output is no success.
-    if (std::fflush(stdout) != 0 || std::ferror(stdout))
-      weft::fail(weft::ErrorKind::io, "cannot write the output: {}", std::strerror(errno));
     return 0;
-  } catch (const weft::Error& error) {
-    weft::tools::end_progress();
-    std::fprintf(stderr, "weft: %.*s error: %s\n", static_cast<int>(weft::name(error.kind()).size()),
-                 weft::name(error.kind()).data(), error.what());
-    return weft::exit_code(error.kind());
-  } catch (const std::exception& error) {
-    weft::tools::end_progress();
-    std::fprintf(stderr, "weft: internal error: %s\n", error.what());
-    return 3;
-  }
+  });
 }

@@ -153,7 +153,7 @@ Verb add_tune(CLI::App& app) {
       ->capture_default_str();
   verb->add_option("--rounds", options->rounds, "most rounds")->check(CLI::Range(1, 1000))->capture_default_str();
   verb->add_option("--seconds", options->seconds, "stop measuring after so long")
-      ->check(CLI::PositiveNumber)
+      ->check(finite_positive())
       ->capture_default_str();
   verb->add_flag("--any-order", options->any_order, "also algorithms that do not add in rank order (ring)");
   verb->add_flag("--keep-state", options->keep_state, "states stay replicated (no 1/n memory)");

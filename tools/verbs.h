@@ -43,6 +43,8 @@ ir::Program read_program(const std::string& file);
 ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options);
 std::map<std::string, double> scalars_of(const ir::Program& program, const ProgramOptions& options);
 
+CLI::Validator finite_positive();  // numbers above 0 that are neither nan nor inf
+
 // The launch configuration of a schedule, every coordinate said: algorithm, protocol, channels, chunk_bytes, stream.
 nlohmann::json launch_json(const schedule::Schedule& schedule);
 

@@ -25,7 +25,8 @@ void verify_verb(const Options& options) {
   verify.max_findings = options.most;
   for (const std::string& param : options.params) {
     const size_t at = param.find('=');
-    if (at == std::string::npos) throw Error(ErrorKind::user, fmt::format("--param {}: want NAME=VALUE", param));
+    if (at == std::string::npos)
+      throw Error(ErrorKind::user, fmt::format("--param {}: want NAME=VALUE", param), "for example --param k=4");
     verify.params[param.substr(0, at)] = param.substr(at + 1);
   }
   const plan::Verdict verdict = plan::verify(plan, verify);
@@ -63,9 +64,12 @@ Verb add_verify(CLI::App& app) {
   verb->footer(
       "  weft verify tests/cases/plan/ring_all_reduce.plan\n  weft verify my.plan --ranks 2 5 --param k=4 --json");
   verb->add_option("file", options->file, "a plan")->required();
-  verb->add_option("-r,--ranks", options->ranks, "numbers of ranks (default: those of 1..9 that the plan admits)");
+  verb->add_option("-r,--ranks", options->ranks, "numbers of ranks (default: those of 1..9 that the plan admits)")
+      ->check(CLI::Range(1, 1024));
   verb->add_option("--param", options->params, "a parameter: NAME=VALUE");
-  verb->add_option("--most", options->most, "most findings to print")->capture_default_str();
+  verb->add_option("--most", options->most, "most findings to print")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
   verb->add_flag("--json", options->json, "print JSON");
   return [options] { verify_verb(*options); };
 }

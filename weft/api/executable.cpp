@@ -2,12 +2,44 @@
 #include <algorithm>
 #include <cstring>
 
+#include "weft/api/calibrate.h"
 #include "weft/api/memory.h"
 #include "weft/api/scalars.h"
+#include "weft/api/tuning.h"
 #include "weft/api/weft.h"
 #include "weft/base/env.h"
+#include "weft/tune/file.h"
 
 namespace weft {
+namespace {
+
+// All ranks measure together and come to the same schedule; rank 0 writes it down.
+schedule::Schedule tune_now(runtime::Communicator& communicator, const ir::Program& program, const ir::Sizes& sizes,
+                            const PrepareOptions& options) {
+  transport::Transport& transport = communicator.transport();
+  api::TuneRequest request;
+  request.program = program;
+  request.sizes = sizes;
+  request.scalars = options.tune.scalars;
+  request.check = options.tune.check;
+  request.machine = api::machine_among(transport);
+  request.search.mapped = !options.own_buffers;
+  request.search.limit = options.tune.limit;
+  request.search.any_order = options.tune.any_order;
+  request.search.samples = 0;
+  request.rounds.seconds = options.tune.seconds;
+  const api::TuneReport report = api::tune_among(transport, request);
+  for (const tune::Trial& trial : report.space.trials)
+    if (trial.check.rfind("WRONG", 0) == 0)
+      fail(ErrorKind::internal, "schedule {} gives wrong results: {}", trial.label, trial.check);
+  if (options.tune.store && communicator.rank() == 0)
+    api::store_best(report, program, sizes, tune::default_tuning_path());
+  schedule::Schedule schedule = tune::best(report.space.trials).schedule;
+  schedule.name = "tuned";
+  return schedule;
+}
+
+}  // namespace
 
 struct Executable::Impl {
   runtime::Communicator& communicator;
@@ -26,7 +58,30 @@ struct Executable::Impl {
   std::byte* base() const { return static_cast<std::byte*>(memory.data); }
   plan::Binding& binding(const ir::Name& name) { return args.buffers[static_cast<size_t>(buffer(name))]; }
   int64_t whole_bytes(int buffer) const;
+  // Pieces of a state that this rank holds. Error(user): no state, or nobody bound it.
+  std::vector<api::Piece> state_pieces(const ir::Name& name);
+  // Of a value over `tensors P` that this rank holds whole: elements of each tensor. Null: it is one piece.
+  const std::vector<int64_t>* lengths(const ir::Name& name) const;
 };
+
+std::vector<api::Piece> Executable::Impl::state_pieces(const ir::Name& name) {
+  const int held = buffer(name);
+  if (!lowered.buffers[static_cast<size_t>(held)].state)
+    throw Error(ErrorKind::user, fmt::format("{} is no state of {}", name, program.name),
+                "inputs and outputs are reached by data()");
+  const plan::Binding& memory = args.buffers[static_cast<size_t>(held)];
+  if (std::holds_alternative<std::monostate>(memory))
+    throw Error(ErrorKind::user, fmt::format("{} has no memory yet", name), "bind() it first");
+  return api::pieces(lowered, sizes, communicator.rank(), held, memory);
+}
+
+const std::vector<int64_t>* Executable::Impl::lengths(const ir::Name& name) const {
+  const plan::Buffer& b = lowered.plan.buffers[static_cast<size_t>(buffer(name))];
+  const size_t space = static_cast<size_t>(plan::find_space(lowered.plan, b.space));
+  if (lowered.spaces[space].tensors.empty() || b.own) return nullptr;
+  const plan::SegmentTable* table = args.spaces[space].segments;
+  return table ? &table->lengths : nullptr;
+}
 
 int64_t Executable::Impl::whole_bytes(int buffer) const {
   const plan::Buffer& b = lowered.plan.buffers[static_cast<size_t>(buffer)];
@@ -51,7 +106,8 @@ Executable::Executable(runtime::Communicator& communicator, const ir::Program& p
   Impl& my = *impl_;
   my.sizes.ranks = communicator.size();
   ir::check_requirements(program, my.sizes);
-  my.schedule = resolve_schedule(program, options.schedule, my.sizes);
+  my.schedule = options.schedule == "tune" ? tune_now(communicator, program, my.sizes, options)
+                                           : resolve_schedule(program, options.schedule, my.sizes);
   lower::LowerOptions lowering;
   lowering.ranks = my.sizes.ranks;
   lowering.mapped = !options.own_buffers;
@@ -90,12 +146,46 @@ int64_t Executable::bytes(const ir::Name& name) const {
   return lower::buffer_bytes(impl_->lowered, impl_->sizes, impl_->communicator.rank(), impl_->buffer(name));
 }
 
+void Executable::check_element(const ir::Name& name, size_t bytes, bool floating, bool any) const {
+  const std::string& text = impl_->lowered.plan.buffers[static_cast<size_t>(impl_->buffer(name))].dtype;
+  const Dtype dtype = *parse_dtype(text);
+  const bool size = static_cast<int64_t>(bytes) == size_bytes(dtype);
+  if (any || (size && (!floating || is_float(dtype)))) return;
+  throw Error(ErrorKind::user,
+              fmt::format("{} has elements of dtype {}, not {} of {} bytes", name, text,
+                          floating ? "floating-point numbers" : "integers", bytes),
+              "ask for the C++ type of that dtype (uint16_t for f16 and bf16), or for std::byte");
+}
+
+void Executable::check_bytes(const ir::Name& name, int64_t given) const {
+  if (given == bytes(name)) return;
+  throw Error(
+      ErrorKind::user,
+      fmt::format("{} takes {} bytes on rank {}, {} were given", name, bytes(name), impl_->communicator.rank(), given),
+      "a state stored sliced takes this rank's part: ask bytes()");
+}
+
 void Executable::bind(const ir::Name& name, void* data) {
+  if (!data && bytes(name) > 0)
+    throw Error(ErrorKind::user, fmt::format("{} is bound to null", name), "give memory, or let Weft allocate it");
+  if (impl_->lengths(name))
+    throw Error(ErrorKind::user, fmt::format("{} is a list of tensors, each with its own address", name),
+                "bind a vector of addresses");
   impl_->binding(name) = plan::Dense{data};
   impl_->bound.reset();
 }
 
 void Executable::bind(const ir::Name& name, std::vector<void*> tensors) {
+  const std::vector<int64_t>* lengths = impl_->lengths(name);
+  if (!lengths || lengths->size() != tensors.size())
+    throw Error(ErrorKind::user,
+                fmt::format("{} is {}, {} addresses were given", name,
+                            lengths ? fmt::format("a list of {} tensors", lengths->size()) : "one piece of memory",
+                            tensors.size()),
+                "give as many as there are");
+  for (size_t i = 0; i < tensors.size(); i++)
+    if (!tensors[i] && (*lengths)[i] > 0)
+      throw Error(ErrorKind::user, fmt::format("tensor {} of {} is bound to null", i, name), "give memory");
   impl_->binding(name) = plan::Segments{std::move(tensors)};
   impl_->bound.reset();
 }
@@ -112,12 +202,13 @@ void Executable::launch(const std::map<std::string, double>& scalars) {
 
 std::vector<std::byte> Executable::read_state(const ir::Name& name) {
   Impl& my = *impl_;
+  const std::vector<api::Piece> held = my.state_pieces(name);
   const int buffer = my.buffer(name);
   const int64_t element = size_bytes(*parse_dtype(my.lowered.plan.buffers[static_cast<size_t>(buffer)].dtype));
   const int64_t whole = my.whole_bytes(buffer);
   // Every rank writes what it holds into every peer's copy; the barrier makes it whole.
   const runtime::Symmetric copy = my.communicator.allocate(std::max<int64_t>(whole, 1), "state " + name);
-  for (const api::Piece& piece : api::pieces(my.lowered, my.sizes, my.communicator.rank(), buffer, my.binding(name)))
+  for (const api::Piece& piece : held)
     for (int peer = 0; peer < my.communicator.size(); peer++)
       std::memcpy(copy.window->at[static_cast<size_t>(peer)] + copy.offset + piece.position * element, piece.at,
                   static_cast<size_t>(piece.count * element));
@@ -130,13 +221,14 @@ std::vector<std::byte> Executable::read_state(const ir::Name& name) {
 
 void Executable::write_state(const ir::Name& name, std::span<const std::byte> whole) {
   Impl& my = *impl_;
+  const std::vector<api::Piece> held = my.state_pieces(name);
   const int buffer = my.buffer(name);
   const int64_t element = size_bytes(*parse_dtype(my.lowered.plan.buffers[static_cast<size_t>(buffer)].dtype));
   const int64_t need = my.whole_bytes(buffer);
   if (static_cast<int64_t>(whole.size()) != need)
     throw Error(ErrorKind::user, fmt::format("state {} has {} bytes, {} were given", name, need, whole.size()),
                 "give the whole value, as read_state() returns it");
-  for (const api::Piece& piece : api::pieces(my.lowered, my.sizes, my.communicator.rank(), buffer, my.binding(name)))
+  for (const api::Piece& piece : held)
     std::memcpy(piece.at, whole.data() + piece.position * element, static_cast<size_t>(piece.count * element));
 }
 

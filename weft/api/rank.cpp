@@ -1,7 +1,9 @@
 // Starting ranks, and finding the schedule that a word stands for.
 #include <algorithm>
+#include <filesystem>
 
 #include "weft/api/weft.h"
+#include "weft/base/env.h"
 #include "weft/base/log.h"
 #include "weft/codegen/library.h"
 #include "weft/topo/machine.h"
@@ -29,36 +31,65 @@ schedule::Schedule most_fused(const std::vector<schedule::Candidate>& candidates
   return schedule;
 }
 
+// The same error, with the file that it is in.
+template <typename Act>
+auto in_file(const std::string& file, const Act& act) {
+  try {
+    return act();
+  } catch (const Error& error) { throw Error(error.kind(), fmt::format("{}: {}", file, error.what())); }
+}
+
+schedule::Schedule from_file(const std::string& path) {
+  const std::string text = read_file(path);
+  return in_file("schedule file " + path, [&] { return schedule::parse_schedule(text); });
+}
+
 std::optional<schedule::Schedule> tuned(const ir::Program& program, const ir::Sizes& sizes) {
-  const auto entries = tune::read_tuning(tune::default_tuning_path());
+  const std::filesystem::path path = tune::default_tuning_path();
+  if (!env("WEFT_TUNING").empty() && !std::filesystem::exists(path))
+    throw Error(ErrorKind::user, fmt::format("there is no tuning file {}, which WEFT_TUNING names", path.string()),
+                "tune with `weft tune`, which writes it, or unset WEFT_TUNING");
+  const auto entries = tune::read_tuning(path);
   const auto entry = tune::find_tuning(entries, program, sizes.ranks, tune::total_elements(program, sizes),
                                        topo::fingerprint(topo::detect()));
   if (!entry) return {};
-  return schedule::parse_schedule(entry->schedule);
+  return in_file(fmt::format("tuning file {}, entry of {}", path.string(), entry->program), [&] {
+    schedule::Schedule schedule = schedule::parse_schedule(entry->schedule);
+    schedule::replay(program, schedule);
+    return schedule;
+  });
+}
+
+schedule::Schedule named(const ir::Program& program, const std::string& choice) {
+  schedule::EnumerateOptions enumeration;
+  if (choice == "plain") enumeration.max_candidates = 1;  // the first; the others need not be made
+  const schedule::Space space = schedule::enumerate(program, enumeration);
+  if (choice == "fused") return most_fused(space.candidates);
+  std::vector<std::string> names;
+  for (const schedule::Candidate& candidate : space.candidates) {
+    if (candidate.schedule.name == choice || (choice == "plain" && candidate.plain)) return candidate.schedule;
+    names.push_back(candidate.schedule.name);
+  }
+  if (std::filesystem::is_regular_file(choice)) return from_file(choice);
+  throw Error(ErrorKind::user,
+              fmt::format("{} has no schedule named {}, and there is no file {}", program.name, choice, choice),
+              "plain, fused, tuned, a schedule file, or one of " + join(names, ", "));
 }
 
 }  // namespace
 
 schedule::Schedule resolve_schedule(const ir::Program& program, const std::string& choice, const ir::Sizes& sizes) {
   if (looks_like_text(choice)) return schedule::parse_schedule(choice);
-  if (choice.find('/') != std::string::npos || choice.ends_with(".schedule"))
-    return schedule::parse_schedule(read_file(choice));
-  if (choice == "tuned")
-    if (auto found = tuned(program, sizes)) return *found;
-  if (choice == "tuned")
-    WEFT_LOG(warn, "api",
-             "no tuning entry of {} on {} ranks near this size: taking the most fused schedule (run `weft tune`)",
-             program.name, sizes.ranks);
-  const schedule::Space space = schedule::enumerate(program);
-  if (choice == "fused" || choice == "tuned") return most_fused(space.candidates);
-  std::vector<std::string> names;
-  for (const schedule::Candidate& candidate : space.candidates) {
-    if (candidate.schedule.name == choice || (choice == "plain" && candidate.plain)) return candidate.schedule;
-    names.push_back(candidate.schedule.name);
-  }
-  throw Error(
-      ErrorKind::user, fmt::format("{} has no schedule named {}", program.name, choice),
-      "plain, fused, tuned, a schedule file (with a / or .schedule in its name), or one of " + join(names, ", "));
+  if (choice == "tune")
+    throw Error(ErrorKind::user, "schedule \"tune\" measures on running ranks",
+                "give it to Rank::prepare, or call `weft tune` and then take \"tuned\"");
+  if (choice.find('/') != std::string::npos || choice.ends_with(".schedule")) return from_file(choice);
+  if (choice != "tuned") return named(program, choice);
+  if (auto found = tuned(program, sizes)) return *found;
+  WEFT_LOG(warn, "api",
+           "no tuning entry of {} on {} ranks near this size: taking the most fused schedule (run `weft tune`)",
+           program.name, sizes.ranks);
+  return named(program, "fused");
 }
 
 Rank::Rank(transport::Transport& transport)

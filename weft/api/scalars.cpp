@@ -5,6 +5,8 @@
 // refused: a misspelt `lr` must not train with another rate.
 #include "weft/api/scalars.h"
 
+#include <cmath>
+
 namespace weft::api {
 
 std::vector<expr::ScalarValue> launch_scalars(const lower::Lowered& lowered, const ir::Sizes& sizes,
@@ -34,8 +36,11 @@ std::map<std::string, expr::ScalarValue> typed_scalars(const ir::Program& progra
     if (found == given.end()) continue;
     if (is_float(scalar->dtype))
       out[scalar->name] = {false, 0, found->second};
-    else
+    else if (found->second == std::floor(found->second) && std::abs(found->second) <= 0x1p53)
       out[scalar->name] = {true, static_cast<int64_t>(found->second), 0};
+    else
+      throw Error(ErrorKind::user, fmt::format("scalar {} is an integer, {} was given", scalar->name, found->second),
+                  "give a whole number of at most 2^53");
   }
   for (const auto& [name, value] : given)
     if (!out.count(name))

@@ -68,7 +68,10 @@ std::string TuneRank::command(std::string_view text) {
   const int id = std::stoi(word[1]);
   if (word[0] == "trial") return join(id, text.substr(text.find('\n') + 1));
   if (word[0] == "time") return time(id, std::stoi(word.at(2)));
-  if (word[0] == "bits") return compare_bits(id);
+  if (word[0] == "bits") {
+    if (word.size() > 2) digests_.clear();
+    return compare_bits(id, word.size() > 2 ? std::stoi(word[2]) : job_.compare_with);
+  }
   if (word[0] == "reference") return compare_reference(id);
   internal_failure(__FILE__, __LINE__, "command", std::string(text));
 }
@@ -222,9 +225,9 @@ std::string TuneRank::key_of(const tune::Trial& trial, const ir::Name& name) con
   return key;
 }
 
-// Digests of what trial `id`, and any other trial known by now, holds.
-void TuneRank::remember_digests(int id) {
-  load(job_.compare_with);
+// Digests, in trial `with`, of what trial `id` and any other known by now hold.
+void TuneRank::remember_digests(int with, int id) {
+  load(with);
   fresh();
   launch_once();
   launch_once();
@@ -238,10 +241,10 @@ void TuneRank::remember_digests(int id) {
   meet();
 }
 
-std::string TuneRank::compare_bits(int id) {
+std::string TuneRank::compare_bits(int id, int with) {
   for (const ir::Name& name : results(job_.program))
     if (!digests_.count(key_of(trial(id), name))) {
-      remember_digests(id);
+      remember_digests(with, id);
       break;
     }
   load(id);

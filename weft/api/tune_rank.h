@@ -34,8 +34,8 @@ class TuneRank {
   ~TuneRank();
   // "trial ID SCHEDULE" -> "done"; a trial that joined after the job had started
   // "time ID REPEATS"  -> nanoseconds of each launch, separated by spaces (1 warm-up launch when the trial changes)
-  // "bits ID"          -> runs trial ID afresh, twice, and compares with what job.compare_with gives (which is run when
-  //                       digests of what ID holds are not known yet): "same", or the values that differ
+  // "bits ID [WITH]"   -> runs trial ID afresh, twice, and compares with what job.compare_with gives (which is run when
+  //                       digests of what ID holds are not known yet), or WITH: "same", or the values that differ
   // "reference ID"     -> runs trial ID afresh, compares with the expected values: largest relative error, or what is wrong
   std::string command(std::string_view text);
 
@@ -50,9 +50,9 @@ class TuneRank {
   void launch_once();
   void fill_buffers(bool inputs, bool states);
   std::string time(int id, int repeats);
-  void remember_digests(int id);
+  void remember_digests(int with, int id);
   std::string key_of(const tune::Trial& trial, const ir::Name& name) const;
-  std::string compare_bits(int id);
+  std::string compare_bits(int id, int with);
   std::string compare_reference(int id);
   std::vector<Piece> held(const tune::Trial& trial, const ir::Name& name) const;
   uint64_t digest_over(const ir::Name& name, const std::vector<Piece>& wanted) const;

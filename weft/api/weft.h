@@ -10,11 +10,13 @@
 // This is the room where all others meet: rooms below take what they need as parameters and do not know one another.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "weft/base/file.h"
@@ -27,17 +29,29 @@
 
 namespace weft {
 
+// How `schedule = "tune"` measures. Collective: all ranks say the same.
+struct TuneNow {
+  int limit = 8;  // schedules to measure at first, best predicted ones
+  double seconds = 10;
+  bool check = true;  // compare each with the plain schedule bit for bit, where its rewrites promise that
+  bool any_order = false;
+  bool store = true;                           // into the tuning file, where "tuned" finds it next time
+  std::map<std::string, double> scalars = {};  // for the timed launches; others as `weft tune` takes them
+};
+
 struct PrepareOptions {
   ir::Sizes sizes;  // `ranks` is filled in
-  // "plain", "fused", "tuned" (the tuning file's, else "fused"), a candidate's name from the tuner's table, the path of
-  // a schedule file, or a schedule's text.
+  // "plain", "fused", "tuned" (the tuning file's, else "fused"), "tune" (measure the candidates now, on these ranks, in
+  // memory of the tuner's own), a candidate's name from the tuner's table, a schedule file, or a schedule's text.
   std::string schedule = "tuned";
   // Buffers that the caller owns and that peers cannot map: algorithms over links are taken. false: Weft allocates
   // memory that peers map, and data() gives it.
   bool own_buffers = false;
+  TuneNow tune = {};
 };
 
-// The schedule a choice stands for, on `ranks` ranks. Error(user) names the choices there are.
+// The schedule a choice stands for, on `ranks` ranks. Error(user) names the choices there are. "tune" needs ranks: it is
+// prepare()'s.
 schedule::Schedule resolve_schedule(const ir::Program& program, const std::string& choice, const ir::Sizes& sizes);
 
 // A program ready to run on one rank. Launches are collective: all ranks call them in the same order.
@@ -48,17 +62,26 @@ class Executable {
   ~Executable();
 
   // Memory of an input, output or state, whole values row-major (a state stored sliced: this rank's part). For a value
-  // over `tensors P` ask tensors(), one address each. Error(user) for unknown names.
+  // over `tensors P` ask tensors(), one address each. Error(user) for unknown names, and for a T that cannot be an
+  // element: floats and doubles are their dtypes, integers any dtype of their size (uint16_t: also f16), std::byte all.
   void* data(const ir::Name& name);
   template <typename T>
   std::span<T> data(const ir::Name& name) {
+    check_element(name, sizeof(T), std::is_floating_point_v<T>, std::is_same_v<T, std::byte>);
     return {static_cast<T*>(data(name)), static_cast<size_t>(bytes(name)) / sizeof(T)};
   }
   std::vector<void*> tensors(const ir::Name& name);
   int64_t bytes(const ir::Name& name) const;
-  // The caller's own memory instead (own_buffers): contiguous, or one address per tensor. Before the first launch.
+  // The caller's own memory instead (own_buffers): contiguous, or one address per tensor. The caller keeps it alive.
+  // Error(user) for null, for a span of another size or element, for a number of tensors that is not the list's.
   void bind(const ir::Name& name, void* data);
   void bind(const ir::Name& name, std::vector<void*> tensors);
+  template <typename T>
+  void bind(const ir::Name& name, std::span<T> data) {
+    check_element(name, sizeof(T), std::is_floating_point_v<T>, std::is_same_v<T, std::byte>);
+    check_bytes(name, static_cast<int64_t>(data.size_bytes()));
+    bind(name, static_cast<void*>(data.data()));
+  }
 
   void launch(const std::map<std::string, double>& scalars = {});
 
@@ -71,6 +94,9 @@ class Executable {
   const schedule::Schedule& schedule() const;
 
  private:
+  void check_element(const ir::Name& name, size_t bytes, bool floating, bool any) const;
+  void check_bytes(const ir::Name& name, int64_t given) const;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

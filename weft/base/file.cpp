@@ -23,9 +23,25 @@
 namespace weft {
 namespace {
 
+// What helps against the usual reasons, where the caller knows nothing better.
+std::string remedy_for(int reason) {
+  switch (reason) {
+    case ENOENT:
+    case ENOTDIR: return "check the name; without a leading / it is looked up from the folder you are in";
+    case EACCES:
+    case EPERM: return "check the permissions of the file and of the folders above it";
+    case EISDIR: return "name a file, not a folder";
+    case ENOSPC:
+    case EDQUOT: return "free some space there, or name another place";
+    case EROFS: return "name a place that is not read-only";
+    default: return "";
+  }
+}
+
 [[noreturn]] void io_failure(const std::string& what, const std::filesystem::path& path, int reason,
                              const std::string& remedy = "") {
-  throw Error(ErrorKind::io, fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(reason)), remedy);
+  throw Error(ErrorKind::io, fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(reason)),
+              remedy.empty() ? remedy_for(reason) : remedy);
 }
 
 class FileDescriptor {
@@ -108,10 +124,34 @@ std::string read_file(const std::filesystem::path& path) {
   }
 }
 
-void write_file(const std::filesystem::path& path, std::string_view bytes) {
+namespace {
+
+// A device, pipe or socket is written to, never replaced by a file of its name.
+bool is_special(const std::filesystem::path& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+void write_in_place(const std::filesystem::path& path, std::string_view bytes) {
+  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (fd.get() < 0) io_failure("write", path, errno);
+  int reason = write_all(fd.get(), bytes);
+  if (fd.close() && !reason) reason = errno;
+  if (reason) io_failure("write", path, reason);
+}
+
+}  // namespace
+
+void write_file(const std::filesystem::path& named, std::string_view bytes) {
+  if (is_special(named)) return write_in_place(named, bytes);
+  std::error_code failed;  // a link stays a link: the file behind it is written
+  const std::filesystem::path path =
+      std::filesystem::is_symlink(named, failed) ? std::filesystem::weakly_canonical(named, failed) : named;
+  if (std::filesystem::is_directory(path, failed)) io_failure("write", path, EISDIR);
   std::string temporary = path.string() + ".XXXXXX";
   FileDescriptor fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (fd.get() < 0) io_failure("write", path, errno, "is the directory there, and may you write to it?");
+  if (fd.get() < 0)
+    io_failure("write", path, errno, errno == ENOENT ? "make its folder first, or name another place" : "");
   int reason = write_all(fd.get(), bytes);
   if (!reason && (::fchmod(fd.get(), 0644) || ::fsync(fd.get()))) reason = errno;
   if (fd.close() && !reason) reason = errno;

@@ -4,10 +4,13 @@
 // `[T, #P]` are sizes and `x = y # why` has a comment.
 #include "weft/base/text.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+
+#include "weft/base/printable.h"
 
 namespace weft {
 namespace {
@@ -75,6 +78,8 @@ size_t find_word(std::string_view text, std::string_view token) {
 }  // namespace
 
 std::vector<SourceLine> source_lines(std::string_view text) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // some editors write one; it means nothing
+  if (text.substr(0, byte_order_mark.size()) == byte_order_mark) text.remove_prefix(byte_order_mark.size());
   std::vector<SourceLine> lines;
   int number = 0;
   while (!text.empty()) {
@@ -87,13 +92,30 @@ std::vector<SourceLine> source_lines(std::string_view text) {
   return lines;
 }
 
+namespace {
+
+// The part of a line that a caret needs around it, and the caret.
+std::string excerpt_of(const std::string& text, size_t column, size_t width) {
+  constexpr size_t before = 60, shown = 110;
+  column = std::min(column, text.size());
+  const size_t begin = text.size() <= shown || column < before ? 0 : column - before;
+  const size_t end = std::min(text.size(), begin + shown);
+  const std::string left = (begin > 0 ? "..." : "") + printable(std::string_view(text).substr(begin, column - begin));
+  const std::string right = printable(std::string_view(text).substr(column, end - column));
+  const std::string token = printable(std::string_view(text).substr(column, std::min(width, end - column)));
+  return fmt::format("    {}{}{}\n    {}{}", left, right, end < text.size() ? "..." : "",
+                     std::string(static_cast<size_t>(characters(left)), ' '),
+                     std::string(static_cast<size_t>(std::max<int64_t>(1, characters(token))), '^'));
+}
+
+}  // namespace
+
 void fail_at_column(ErrorKind kind, const SourceLine& line, int column, int width, std::string_view rule,
                     std::string_view message, std::string_view remedy) {
   const std::string where = line.number > 0 ? fmt::format("{}:{}: ", line.number, line.indent + column + 1) : "";
-  const std::string caret(static_cast<size_t>(width < 1 ? 1 : width), '^');
   const std::string excerpt = line.text.empty() ? ""
-                                                : fmt::format("    {}\n    {}{}", line.text,
-                                                              std::string(static_cast<size_t>(column), ' '), caret);
+                                                : excerpt_of(line.text, static_cast<size_t>(std::max(column, 0)),
+                                                             static_cast<size_t>(std::max(width, 1)));
   throw Error(kind, where, excerpt, std::string(message), std::string(remedy), std::string(rule));
 }
 

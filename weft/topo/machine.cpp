@@ -134,6 +134,13 @@ double BandwidthCurve::at(double working_set) const {
   return bytes_per_s[hi - 1] + share * (bytes_per_s[hi] - bytes_per_s[hi - 1]);
 }
 
+namespace {
+
+// Ranks are pinned later, and what a program was started with is what a machine is known by: read before main.
+const std::vector<int> cores_at_start = allowed_cores();
+
+}  // namespace
+
 std::vector<int> allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -150,7 +157,7 @@ Machine detect() {
   machine.name = "this machine";
   machine.cpu = topology.cpu();
   machine.source = "hwloc; bandwidths are defaults, not measured";
-  machine.cores = std::max<int>(1, static_cast<int>(allowed_cores().size()));
+  machine.cores = std::max<int>(1, static_cast<int>(cores_at_start.size()));
   machine.l2_bytes = topology.cache_bytes(HWLOC_OBJ_L2CACHE);
   machine.l3_bytes = topology.cache_bytes(HWLOC_OBJ_L3CACHE);
   machine.memory_bytes = topology.memory_bytes();
@@ -164,7 +171,10 @@ std::string fingerprint(const Machine& machine) {
 
 std::filesystem::path calibration_path(int ranks) {
   const std::string id = hash_hex(fingerprint(detect())).substr(0, 12);
-  return cache_directory() / "machines" / fmt::format("{}-n{}.toml", id, ranks);
+  const std::filesystem::path folder = cache_directory() / "machines";
+  std::error_code failed;  // where it cannot be made, writing says so
+  std::filesystem::create_directory(folder, failed);
+  return folder / fmt::format("{}-n{}.toml", id, ranks);
 }
 
 Machine read_machine(const std::filesystem::path& path) { return parse_machine(read_file(path), path.string()); }
@@ -179,7 +189,8 @@ Machine parse_machine(const std::string& text, const std::string& path) {
   const auto version = file["machine"].value<int64_t>();
   if (!version) bad_file(path, "no `machine = VERSION` line: this is no machine file");
   if (*version != machine_version)
-    bad_file(path, fmt::format("machine form {}, this build reads {}", *version, machine_version));
+    bad_file(path, fmt::format("machine form {}, this build reads {}: another version of Weft wrote it", *version,
+                               machine_version));
   Machine machine;
   machine.name = file["name"].value_or(std::string("?"));
   machine.cpu = file["cpu"].value_or(std::string("?"));
@@ -207,10 +218,6 @@ std::string print_machine(const Machine& machine) {
 }
 
 void write_machine(const std::filesystem::path& path, const Machine& machine) {
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  if (error)
-    fail(ErrorKind::io, "the folder of the machine file {} cannot be made: {}", path.string(), error.message());
   write_file(path, print_machine(machine));
 }
 

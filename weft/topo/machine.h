@@ -38,7 +38,7 @@ std::string print_machine(const Machine& machine);
 void write_machine(const std::filesystem::path& path, const Machine& machine);
 Machine detect();                                   // hwloc: cores, caches, memory; default figures
 std::string fingerprint(const Machine& machine);    // cpu model, cores, caches: what a calibration belongs to
-std::filesystem::path calibration_path(int ranks);  // under cache_directory()/machines
+std::filesystem::path calibration_path(int ranks);  // under cache_directory()/machines, which is made
 std::vector<int> allowed_cores();
 
 }  // namespace weft::topo

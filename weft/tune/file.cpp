@@ -17,8 +17,9 @@ namespace weft::tune {
 namespace {
 
 [[noreturn]] void bad(const std::filesystem::path& path, const std::string& what) {
-  throw Error(ErrorKind::user, fmt::format("tuning file {}: {}", path.string(), what),
-              "tune again with `weft tune`, or name another file with WEFT_TUNING");
+  throw Error(
+      ErrorKind::user, fmt::format("tuning file {}: {}", path.string(), what),
+      "name another file with WEFT_TUNING (or --tuning), or move this one away and tune again with `weft tune`");
 }
 
 std::string text_of(const toml::table& entry, const char* key, const std::filesystem::path& path) {
@@ -42,13 +43,14 @@ TuningEntry read_entry(const toml::table& entry, const std::filesystem::path& pa
   return out;
 }
 
-void make_parent(const std::filesystem::path& path) {
-  std::error_code error;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (error)
-    throw Error(ErrorKind::io,
-                fmt::format("the folder of the tuning file {} cannot be made: {}", path.string(), error.message()),
-                "name another with --tuning or WEFT_TUNING");
+// The folder of our own cache is made; one that somebody named has to be there: a misspelt path is not a wish.
+void require_parent(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  if (!std::filesystem::is_directory(folder))
+    throw Error(
+        ErrorKind::io,
+        fmt::format("the tuning file {} cannot be written: there is no folder {}", path.string(), folder.string()),
+        "make the folder, or name another file with --tuning or WEFT_TUNING");
 }
 
 bool same_key(const TuningEntry& a, const TuningEntry& b) {
@@ -70,6 +72,7 @@ std::string print(const std::vector<TuningEntry>& entries) {
 
 std::vector<TuningEntry> read_tuning(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return {};
+  if (std::filesystem::is_directory(path)) bad(path, "is a folder");
   toml::table file;
   try {
     file = toml::parse(read_file(path));
@@ -79,7 +82,8 @@ std::vector<TuningEntry> read_tuning(const std::filesystem::path& path) {
   const auto version = file["tuning"].value<int64_t>();
   if (!version) bad(path, "no `tuning = VERSION` line: this is no tuning file");
   if (*version != tuning_version)
-    bad(path, fmt::format("tuning form {}, this build reads {}", *version, tuning_version));
+    bad(path, fmt::format("tuning form {}, this build reads form {}: another version of Weft wrote it", *version,
+                          tuning_version));
   std::vector<TuningEntry> entries;
   if (const toml::array* list = file["entry"].as_array())
     for (const toml::node& node : *list) {
@@ -93,13 +97,13 @@ void write_tuning(const std::filesystem::path& path, const TuningEntry& entry) {
   std::vector<TuningEntry> entries = read_tuning(path);
   std::erase_if(entries, [&](const TuningEntry& old) { return same_key(old, entry); });
   entries.push_back(entry);
-  make_parent(path);
+  require_parent(path);
   write_file(path, print(entries));
 }
 
 void require_writable_tuning(const std::filesystem::path& path) {
   read_tuning(path);
-  make_parent(path);
+  require_parent(path);
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   if (access(folder.c_str(), W_OK) != 0)
     throw Error(ErrorKind::io,
@@ -131,7 +135,7 @@ std::optional<TuningEntry> find_tuning(const std::vector<TuningEntry>& entries, 
     throw Error(ErrorKind::user,
                 fmt::format("the tuning entry of {} is of another machine: file has '{}', this is '{}'", program.name,
                             foreign->machine, machine),
-                "tune here with `weft tune`");
+                "tune here with `weft tune`, or take --schedule fused");
   return found;
 }
 

@@ -87,6 +87,17 @@ Trial make_trial(const Base& base, const schedule::LaunchConfig& config) {
   return trial;
 }
 
+// Nothing where an algorithm cannot carry the schedule; any other error is a fault and must be seen.
+std::optional<Trial> try_trial(const Base& base, const schedule::LaunchConfig& config, std::string* refused = nullptr) {
+  try {
+    return make_trial(base, config);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+    if (refused) *refused = error.what();
+    return {};
+  }
+}
+
 int64_t largest_bytes(const SearchOptions& options, const ir::Program& program) {
   return 4 * largest_tensor(program, options.sizes);
 }
@@ -101,10 +112,10 @@ Trial descend(const Base& base, Trial at, int64_t& seen) {
     std::optional<Trial> better;
     for (const schedule::LaunchConfig& step :
          steps_from(configuration_of(at.schedule), has_links(at), largest_bytes(base.options, base.naive))) {
-      Trial next = make_trial(base, step);
+      std::optional<Trial> next = try_trial(base, step);
       seen++;
       const double bar = better ? better->prediction.total_ns : worth * at.prediction.total_ns;
-      if (next.prediction.total_ns < bar) better = std::move(next);
+      if (next && next->prediction.total_ns < bar) better = std::move(next);
     }
     if (!better) break;
     at = std::move(*better);
@@ -125,22 +136,19 @@ schedule::LaunchConfig other_stores(schedule::LaunchConfig config) {
 void take_candidate(const Base& base, SearchSpace& out, std::string& refused) {
   constexpr double clearly_worse = 1.5;
   std::vector<Trial> starts;
-  for (const schedule::LaunchConfig& config : algorithm_configurations(base.program, base.options)) try {
-      starts.push_back(make_trial(base, config));
+  for (const schedule::LaunchConfig& config : algorithm_configurations(base.program, base.options))
+    if (auto start = try_trial(base, config, &refused)) {
+      starts.push_back(std::move(*start));
       out.configurations++;
-    } catch (const Error& error) {
-      // An algorithm that cannot carry this schedule is no candidate; anything else is a fault and must be seen.
-      if (error.kind() != ErrorKind::unsupported) throw;
-      refused = error.what();
     }
   double best = HUGE_VAL;
   for (const Trial& start : starts) best = std::min(best, start.prediction.total_ns);
   for (Trial& start : starts) {
     if (start.prediction.total_ns < clearly_worse * best) start = descend(base, std::move(start), out.configurations);
-    Trial flipped = make_trial(base, other_stores(configuration_of(start.schedule)));
+    std::optional<Trial> flipped = try_trial(base, other_stores(configuration_of(start.schedule)));
     out.configurations++;
     out.trials.push_back(std::move(start));
-    out.trials.push_back(std::move(flipped));
+    if (flipped) out.trials.push_back(std::move(*flipped));
   }
 }
 
@@ -246,12 +254,13 @@ std::vector<Trial> neighbours(const Trial& from, const std::vector<Trial>& known
     if (other.algorithm != here.algorithm) steps.push_back(other);
   std::vector<Trial> out;
   for (const schedule::LaunchConfig& step : steps) {
-    Trial next = make_trial(base, step);
-    const auto same = [&](const Trial& t) { return schedule::print(t.schedule) == schedule::print(next.schedule); };
-    if (next.prediction.total_ns > ratio * from.prediction.total_ns || std::any_of(known.begin(), known.end(), same))
-      continue;
-    next.refined = true;
-    out.push_back(std::move(next));
+    std::optional<Trial> next = try_trial(base, step);
+    if (!next || next->prediction.total_ns > ratio * from.prediction.total_ns) continue;
+    const std::string text = schedule::print(next->schedule);
+    const auto same = [&](const Trial& t) { return schedule::print(t.schedule) == text; };
+    if (std::any_of(known.begin(), known.end(), same)) continue;
+    next->refined = true;
+    out.push_back(std::move(*next));
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const Trial& a, const Trial& b) { return a.prediction.total_ns < b.prediction.total_ns; });
