@@ -350,14 +350,14 @@ std::string text(const char* name) {
 }
 
 struct Launcher {
-  const char *name, *rank, *ranks, *local_ranks, *job;
+  const char *name, *rank, *ranks, *local_ranks, *job, *step;  // job and step: what names this job on this host
 };
 constexpr Launcher launchers[] = {
-    {"weft", "WEFT_RANK", "WEFT_RANKS", "", "WEFT_RENDEZVOUS"},
-    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
-    {"pmi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_FD"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID"},
+    {"weft", "WEFT_RANK", "WEFT_RANKS", "", "", ""},
+    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", ""},
+    {"pmi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_JOBID", ""},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RUN_ID"},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID", "SLURM_STEP_ID"},
 };
 
 // A folder of this user's own: a name in /tmp that anybody can guess must not be anybody's to take.
@@ -371,6 +371,14 @@ std::string meeting_folder() {
     throw Error(ErrorKind::io, fmt::format("{} is not a folder of this user's alone", folder),
                 "set WEFT_RENDEZVOUS to a path of your own");
   return folder;
+}
+
+// Ranks of one launcher on one host usually have one parent: its number names a job that has no name.
+std::string job_name(const Launcher& launcher) {
+  std::string job;
+  for (const char* part : {launcher.job, launcher.step})
+    for (const char c : *part ? text(part) : "") job += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return job.empty() ? std::to_string(getppid()) : job;
 }
 
 }  // namespace
@@ -406,13 +414,8 @@ std::optional<JoinOptions> join_from_environment() {
     options.rank = *rank;
     options.ranks = *ranks;
     options.file = text("WEFT_RENDEZVOUS");
-    // Ranks of one launcher on one host have one parent; its number and the job's name are theirs alone.
-    if (options.file.empty()) {
-      std::string job;
-      for (const char c : text(launcher.job)) job += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-      options.file = fmt::format("{}/{}-{}-{}", meeting_folder(), launcher.name,
-                                 std::string(launcher.name) == "pmi" ? "" : job, getppid());
-    }
+    if (options.file.empty())
+      options.file = fmt::format("{}/{}-{}", meeting_folder(), launcher.name, job_name(launcher));
     return options;
   }
   return std::nullopt;
