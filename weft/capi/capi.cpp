@@ -1,4 +1,5 @@
 // The C functions: tensors become calls, exceptions become a status and a message (weft.h).
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -153,11 +154,13 @@ weft_status run_ranks(int ranks, weft_body body, void* user, bool threads) {
   });
 }
 
-weft_comm* joined(const transport::JoinOptions& options) {
+weft_comm* joined(const transport::JoinOptions& options, int64_t arena_bytes = 0) {
   auto comm = std::make_unique<weft_comm>();
   comm->transport = transport::join_job(options);
   comm->rank = std::make_unique<Rank>(*comm->transport);
-  comm->owned = std::make_unique<Collectives>(comm->rank->communicator());
+  CollectiveOptions settings;
+  settings.arena_bytes = arena_bytes == 0 ? -1 : std::max<int64_t>(arena_bytes, 0);
+  comm->owned = std::make_unique<Collectives>(comm->rank->communicator(), settings);
   comm->collectives = comm->owned.get();
   return comm.release();
 }
@@ -179,6 +182,32 @@ weft_status weft_comm_create(const char* file, int rank, int size, weft_comm** c
     options.file = file ? file : "";
     options.rank = rank, options.ranks = size;
     *comm = joined(options);
+  });
+}
+weft_status weft_comm_create_with(const char* file, int rank, int size, const weft_comm_options* options,
+                                  weft_comm** comm) {
+  return guarded([&] {
+    weft_comm_options given = {};
+    if (options) {
+      if (options->struct_bytes < sizeof given)
+        throw Error(ErrorKind::user, fmt::format("weft_comm_options of {} bytes", options->struct_bytes),
+                    "set struct_bytes to sizeof(weft_comm_options)");
+      given = *options;
+    }
+    if (!(given.timeout_s >= 0 && given.timeout_s < 1e9))
+      throw Error(ErrorKind::user, fmt::format("a timeout of {} s", given.timeout_s), "give 0 for the usual one");
+    transport::JoinOptions join;
+    join.file = file ? file : "";
+    join.rank = rank, join.ranks = size;
+    join.timeout_ns = static_cast<int64_t>(given.timeout_s * 1e9);
+    *comm = joined(join, given.arena_bytes);
+  });
+}
+weft_status weft_comm_abort(weft_comm* comm, const char* why) {
+  return guarded([&] {
+    if (!comm || !comm->transport)
+      throw Error(ErrorKind::user, "only a communicator that was created can be aborted", "return from the body");
+    comm->transport->raise({ErrorKind::peer, comm->transport->rank(), why && *why ? why : "aborted by its caller"});
   });
 }
 weft_status weft_comm_create_from_environment(weft_comm** comm) {

@@ -28,7 +28,7 @@ extern "C" {
 #define WEFT_API
 #endif
 
-#define WEFT_ABI_VERSION 1
+#define WEFT_ABI_VERSION 2
 
 typedef enum {
   WEFT_OK = 0,
@@ -112,6 +112,18 @@ WEFT_API weft_status weft_run_threads(int ranks, weft_body body, void* user);
 WEFT_API weft_status weft_comm_create(const char* file, int rank, int size, weft_comm** comm);
 WEFT_API weft_status weft_comm_create_from_environment(weft_comm** comm);
 WEFT_API weft_status weft_comm_destroy(weft_comm* comm);
+
+/* The same with settings; what is 0 stays as it is without them. */
+typedef struct {
+  size_t struct_bytes; /* sizeof(weft_comm_options) */
+  double timeout_s;    /* of every wait; 0: WEFT_TIMEOUT_S */
+  int64_t arena_bytes; /* reserved for weft_alloc; 0: WEFT_ARENA, -1: none */
+} weft_comm_options;
+WEFT_API weft_status weft_comm_create_with(const char* file, int rank, int size, const weft_comm_options* options,
+                                           weft_comm** comm);
+/* What is not complete fails from now on, on all ranks, also calls that wait at this moment. Returns at once; from any
+ * thread. why: shown in their errors. */
+WEFT_API weft_status weft_comm_abort(weft_comm* comm, const char* why);
 
 WEFT_API int weft_comm_rank(const weft_comm* comm);
 WEFT_API int weft_comm_size(const weft_comm* comm);

@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "weft/capi/weft.h"
@@ -159,6 +162,50 @@ TEST(Capi, RanksThatAreStartedSeparately) {
   }
   weft_comm* nobody = nullptr;
   EXPECT_EQ(weft_comm_create(file.c_str(), 3, 3, &nobody), WEFT_ERROR_USER);
+}
+
+// Rank 1 never calls; rank 0 waits for it until another of its threads has enough.
+bool aborted_rank(const std::string& file, int rank) {
+  weft_comm_options options = {};
+  options.struct_bytes = sizeof options;
+  options.timeout_s = 30;
+  options.arena_bytes = -1;
+  weft_comm* comm = nullptr;
+  if (weft_comm_create_with(file.c_str(), rank, 2, &options, &comm) != WEFT_OK) return false;
+  if (weft_alloc(comm, 64)) return false;  // no arena was wanted
+  std::thread impatient;
+  if (rank == 0)
+    impatient = std::thread([comm] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      weft_comm_abort(comm, "enough");
+    });
+  else
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto begin = std::chrono::steady_clock::now();
+  if (rank == 1) weft_barrier(comm);  // rank 0 has come to this one: it may be complete
+  bool good = weft_barrier(comm) != WEFT_OK && std::strstr(weft_last_error(), "enough") != nullptr;
+  if (!good) std::fprintf(stderr, "rank %d: %s\n", rank, weft_last_error());
+  good = good && std::chrono::steady_clock::now() - begin < std::chrono::seconds(5);
+  if (impatient.joinable()) impatient.join();
+  return weft_comm_destroy(comm) == WEFT_OK && good;
+}
+
+TEST(Capi, AnAbortEndsWaitsOnAllRanks) {
+  const std::string file = "/tmp/weft-abort-" + std::to_string(getpid());
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 2; ++rank) {
+    children.push_back(fork());
+    if (children.back() == 0) _exit(aborted_rank(file, rank) ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  weft_comm_options old = {};
+  weft_comm* nobody = nullptr;
+  EXPECT_EQ(weft_comm_create_with(file.c_str(), 0, 1, &old, &nobody), WEFT_ERROR_USER);
+  EXPECT_EQ(weft_comm_abort(nullptr, "x"), WEFT_ERROR_USER);
 }
 
 TEST(Capi, ProcessesToo) {
