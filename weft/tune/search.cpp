@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "weft/ir/ops.h"
 #include "weft/plan/walk.h"
 #include "weft/tune/configure.h"
 #include "weft/tune/file.h"
@@ -131,24 +132,51 @@ schedule::LaunchConfig other_stores(schedule::LaunchConfig config) {
   return config;
 }
 
-// All configurations of one candidate that may be worth measuring: of each algorithm that is not clearly worse the best
-// one downhill, and that with the other kind of stores.
-void take_candidate(const Base& base, SearchSpace& out, std::string& refused) {
-  constexpr double clearly_worse = 1.5;
-  std::vector<Trial> starts;
-  for (const schedule::LaunchConfig& config : algorithm_configurations(base.program, base.options))
-    if (auto start = try_trial(base, config, &refused)) {
-      starts.push_back(std::move(*start));
-      out.configurations++;
+// Which algorithms suit depends on the collectives far more than on what is computed between them: the first schedule with
+// a set of collectives is priced with every algorithm, the others with the few that came out best.
+class Starts {
+ public:
+  std::vector<Trial> of(const Base& base, std::string& refused) {
+    constexpr size_t promising = 4;
+    std::vector<schedule::LaunchConfig> configs = algorithm_configurations(base.program, base.options);
+    std::string signature;
+    for (const ir::Op& op : base.program.ops)
+      if (op.def->op_class == ir::OpClass::communication) signature += std::string(op.def->name) + " ";
+    auto& best = best_[signature];
+    std::vector<Trial> starts;
+    for (const schedule::LaunchConfig& config : configs) {
+      if (!best.empty() && std::find(best.begin(), best.end(), config.algorithm) == best.end()) continue;
+      if (auto start = try_trial(base, config, &refused)) starts.push_back(std::move(*start));
     }
-  double best = HUGE_VAL;
-  for (const Trial& start : starts) best = std::min(best, start.prediction.total_ns);
-  for (Trial& start : starts) {
-    if (start.prediction.total_ns < clearly_worse * best) start = descend(base, std::move(start), out.configurations);
-    std::optional<Trial> flipped = try_trial(base, other_stores(configuration_of(start.schedule)));
-    out.configurations++;
+    std::stable_sort(starts.begin(), starts.end(), faster);
+    if (best.empty())
+      for (size_t i = 0; i < std::min(promising, starts.size()); i++)
+        best.push_back(configuration_of(starts[i].schedule).algorithm);
+    return starts;
+  }
+  static bool faster(const Trial& a, const Trial& b) { return a.prediction.total_ns < b.prediction.total_ns; }
+
+ private:
+  std::map<std::string, std::vector<std::optional<std::string>>> best_;
+};
+
+// What may be worth measuring of one candidate: of its best algorithms the best configuration downhill, and that with the
+// other kind of stores; of the others what nobody chose anything for.
+void take_starts(const Base& base, std::vector<Trial> starts, double best_ns, SearchSpace& out) {
+  constexpr double hopeless = 1.6, clearly_worse = 1.2;
+  constexpr size_t walked = 2;
+  const double mine = starts.front().prediction.total_ns;
+  for (size_t i = 0; i < starts.size(); i++) {
+    Trial& start = starts[i];
+    const bool promising = start.plain || start.prediction.total_ns < hopeless * best_ns;
+    if (i < walked && promising && start.prediction.total_ns < clearly_worse * mine)
+      start = descend(base, std::move(start), out.configurations);
+    if (i < walked) {
+      std::optional<Trial> flipped = try_trial(base, other_stores(configuration_of(start.schedule)));
+      out.configurations++;
+      if (flipped) out.trials.push_back(std::move(*flipped));
+    }
     out.trials.push_back(std::move(start));
-    if (flipped) out.trials.push_back(std::move(*flipped));
   }
 }
 
@@ -218,10 +246,20 @@ SearchSpace make_trials(const ir::Program& naive, const topo::Machine& machine, 
   out.schedules = space.schedules;
   out.kept = space.schedules_kept;
   std::string refused;
+  std::vector<Base> bases;
   for (const schedule::Candidate& candidate : space.candidates)
-    take_candidate({naive, machine, options, candidate.schedule, candidate.program,
-                    schedule::bits(naive, candidate.schedule), candidate.plain, candidate.dropped},
-                   out, refused);
+    bases.push_back({naive, machine, options, candidate.schedule, candidate.program,
+                     schedule::bits(naive, candidate.schedule), candidate.plain, candidate.dropped});
+  Starts algorithms;
+  std::vector<std::vector<Trial>> starts;
+  double best_ns = HUGE_VAL;
+  for (const Base& base : bases) {
+    starts.push_back(algorithms.of(base, refused));
+    out.configurations += static_cast<int64_t>(starts.back().size());
+    if (!starts.back().empty()) best_ns = std::min(best_ns, starts.back().front().prediction.total_ns);
+  }
+  for (size_t i = 0; i < bases.size(); i++)
+    if (!starts[i].empty()) take_starts(bases[i], std::move(starts[i]), best_ns, out);
   if (std::none_of(out.trials.begin(), out.trials.end(), [](const Trial& t) { return t.plain; }))
     throw Error(ErrorKind::unsupported,
                 fmt::format("the plain schedule of {} cannot be lowered: {}", naive.name, refused));
