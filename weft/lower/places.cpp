@@ -34,6 +34,7 @@ bool read_later(Work& work, const ir::Name& state, const Value& value) {
 }
 
 plan::Expr owner(const Work& work, const Value& v) {
+  if (v.grade != Grade::big) return nullptr;  // whole on every rank
   const bool in_parts = work.spaces[static_cast<size_t>(v.space)].in_parts;
   if (std::holds_alternative<ir::Sliced>(v.type->layout)) return algo::number("r");
   if (const auto* root = std::get_if<ir::Root>(&v.type->layout); root && !in_parts)

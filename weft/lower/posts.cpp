@@ -173,6 +173,7 @@ class PostMaker {
     const int space = loop_space(work_, op);
     const bool small = space < 0, parted = site(work_, op).kind == Site::Kind::part;
     if (small) return fold_at(op, {"0", place.peer});
+    if (std::holds_alternative<ir::Sliced>(v.type->layout)) return fold_at(op, place);
     if (parted) return fold_at(op, {place.peer, place.peer});
     if (!work_.spaces[static_cast<size_t>(space)].in_parts) return fold_at(op, {"0", place.peer});
     const Id var = variable();

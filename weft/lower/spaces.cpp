@@ -72,8 +72,6 @@ class Classes {
     ir::Shape loop;  // of the iteration: factors' sizes
     for (const ir::Size& size : factors.size) loop.push_back(size);
     loop = stripped(loop);
-    if (is_fold(op) && !op.attrs.dims.empty())
-      unsupported(op, "folds over dimensions are not lowered", "fold everything, or per tensor (`by P`)");
     size_t leader = is_fold(op) || work_.values[result].grade != Grade::big ? none : result;
     for (const ir::Name& arg : op.args)
       if (leader == none && work_.values[index(arg)].grade == Grade::big && stripped(work_.types.at(arg).shape) == loop)
@@ -87,6 +85,7 @@ class Classes {
       else
         broadcasts_.push_back({a, leader, &op});
     }
+    if (is_fold(op) && work_.values[result].grade == Grade::big) broadcasts_.push_back({result, leader, &op});
     for (const auto& [a, against, by] : broadcasts_) broadcast_against_[a] = against;
   }
 
@@ -106,14 +105,22 @@ class Classes {
     for (size_t k = 0; k < parent_.size(); ++k) {
       if (find(k) != c) continue;
       const Value& v = work_.values[k];
-      const bool cut = std::holds_alternative<ir::Sliced>(v.type->layout);
-      if (cut || (v.op && is_communication(*v.op)))
-        unsupported(v.name, "it is broadcast and also cut or communicated", "keep what is broadcast replicated");
+      check_coarse(v);
       if (broadcast_against_[k] != none && find(broadcast_against_[k]) != find(broadcast_against_[i]))
         unsupported(v.name, "it is broadcast against values of two shapes", "copy it under another name");
       work_.values[k].grade = Grade::coarse;
       broadcast_against_[k] = broadcast_against_[i];
     }
+  }
+
+  // A coarse value is whole on every rank. Of a fold of slices, and of what is computed of it alone, each rank's own
+  // part is filled, and only that is met by its slices.
+  void check_coarse(const Value& v) const {
+    const bool sliced = std::holds_alternative<ir::Sliced>(v.type->layout);
+    const bool seen = !v.op || ir::is_out(*work_.program, v.name) || ir::update_of(*work_.program, v.name);
+    const bool moved = v.op && is_communication(*v.op) && !is_op(*v.op, "all_reduce") && !is_op(*v.op, "broadcast");
+    if ((sliced && seen) || moved)
+      unsupported(v.name, "it is broadcast and also cut or communicated", "keep what is broadcast replicated");
   }
 
   // The dimension that the class is cut along: slices, `cut d`, and what a reduce_scatter makes.

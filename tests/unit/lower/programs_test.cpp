@@ -1,55 +1,9 @@
 // Small programs, each for one thing that lowering decides; exact where they are over integers.
-#include "tests/unit/lower/support.h"
+#include "tests/unit/lower/ways.h"
 #include "weft/base/error.h"
 
 namespace weft::lower {
 namespace {
-
-struct Way {
-  const char* algorithm;
-  bool mapped;
-};
-constexpr Way ways[] = {{"direct", true}, {"pairwise", false}, {"ring", false}};
-
-Lowered lower_by(const ir::Program& program, const Way& way, int channels) {
-  LowerOptions options;
-  options.mapped = way.mapped;
-  options.fallback.algorithm = way.algorithm;
-  options.fallback.order = "any";
-  options.fallback.round = "hops";
-  options.fallback.channels = channels;
-  return lower(program, {}, options);
-}
-
-ir::Program scheduled(const std::string& text, const std::string& directives) {
-  const ir::Program naive = ir::parse(text);
-  return schedule::replay(naive,
-                          schedule::parse_schedule(fmt::format("schedule 1 s of {}\n{}", naive.name, directives)));
-}
-
-// Lowered three ways, with one to three channels, verified and run on 1 to 8 ranks.
-void check(const std::string& text, const std::string& directives, const Sizing& sizing, bool exact,
-           int most_ranks = 8) {
-  const ir::Program naive = ir::parse(text), program = scheduled(text, directives);
-  uint64_t seed = 1;
-  for (const Way& way : ways)
-    for (const int channels : {1, 2, 3}) {
-      const Lowered lowered = lower_by(program, way, channels);
-      SCOPED_TRACE(fmt::format("{} channels {}\n{}", way.algorithm, channels, plan::print(lowered.plan)));
-      plan::VerifyOptions options;
-      options.ranks = {1, 2, 3};
-      if (!lowered.plan.requirements.empty()) options.ranks = {2, 3};
-      const plan::Verdict verdict = plan::verify(lowered.plan, options);
-      ASSERT_TRUE(verdict.ok()) << plan::print(verdict.findings[0]);
-      for (int ranks = lowered.plan.requirements.empty() ? 1 : 2; ranks <= most_ranks; ranks += channels) {
-        Agreement how;
-        how.exact = exact;
-        how.chunk.assign(lowered.plan.spaces.size(), 16 + static_cast<int64_t>(seed % 17));
-        agree(naive, program, lowered, ranks, sizing, seed++, how);
-        if (testing::Test::HasFailure()) return;
-      }
-    }
-}
 
 const char* const sgd_int =
     "program 1 sgd_int\ndim N\nin g i32[N] local\nstate m i32[N] replicated\nstate w i32[N] replicated\n"
@@ -187,9 +141,6 @@ TEST(Programs, WhatIsNotLoweredSaysSo) {
     }
     return std::string("lowered");
   };
-  EXPECT_NE(message("program 1 a\ndim B H\nin x f32[B, H] replicated\nq = sum(x, -1)\nout q\n")
-                .find("q: folds over dimensions"),
-            std::string::npos);
   EXPECT_NE(
       message("program 1 a\ndim N\ngroup g = world.split(2)\nin x f32[N] local on g\ny = all_reduce(sum, x)\nout y\n")
           .find("group"),

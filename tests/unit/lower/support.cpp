@@ -5,6 +5,8 @@
 #include <limits>
 #include <sstream>
 
+#include "weft/ir/evaluate_op.h"
+
 namespace weft::lower {
 
 std::string read_example(const std::string& name) {
@@ -215,6 +217,13 @@ struct Run {
   std::map<ir::Name, std::vector<ir::Tensor>> reference;
 };
 
+// Slices are compared by their place in the whole value.
+std::vector<ir::Tensor> whole(const ir::Type& type, const std::vector<ir::Tensor>& ranks) {
+  const auto* sliced = std::get_if<ir::Sliced>(&type.layout);
+  if (!sliced) return ranks;
+  return std::vector<ir::Tensor>(ranks.size(), ir::concatenate(ranks, sliced->dim));
+}
+
 Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const Sizing& sizing, uint64_t seed,
              const Agreement& how) {
   const ir::Sizes sizes = sizes_of(naive, ranks, sizing);
@@ -229,14 +238,17 @@ Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const 
   });
 
   Run run;
+  const ir::Types types = ir::infer(naive);
   ir::Values values = evaluator_inputs(naive, wholes, ranks);
   ir::EvaluateOptions options;
   options.round_named = how.round_named;
   for (int k = 0; k < how.launches; ++k) {
     const ir::Result result = ir::evaluate(naive, sizes, values, options);
     for (const ir::Update& update : naive.updates)
-      values[update.state] = run.reference[update.state] = result.values.at("update:" + update.state);
-    for (const ir::Out& out : naive.outs) run.reference[out.value] = result.values.at(out.value);
+      values[update.state] = result.values.at("update:" + update.state),
+      run.reference[update.state] = whole(types.at(update.state), values[update.state]);
+    for (const ir::Out& out : naive.outs)
+      run.reference[out.value] = whole(types.at(out.value), result.values.at(out.value));
     if (k + 1 == how.launches) break;
     const ir::Values next = evaluator_inputs(
         naive,
