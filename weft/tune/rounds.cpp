@@ -127,11 +127,12 @@ void measure(std::vector<Trial>& trials, Evaluator& evaluator, const RoundOption
     for (size_t i = 0; i < alive.size(); i++) trials[static_cast<size_t>(alive[i])].rounds_ns.push_back(figures[i]);
     if (round >= 1) give_up_slow(trials, options.give_up_ratio);
     if (options.progress) options.progress(round + 1, static_cast<int>(alive.size()), best(trials).median_ns());
-    const bool time_left = used() < 0.6 || round == 1;  // one refinement at least
-    if (!options.refine || round % 2 == 0 || !time_left || best(trials).label == refined) continue;
+    const bool time_left = used() < 0.6 || round == 1;         // one refinement at least
+    const bool rounds_left = round + 3 <= options.max_rounds;  // what joins is measured at least twice
+    if (!options.refine || round % 2 == 0 || !time_left || !rounds_left || best(trials).label == refined) continue;
     refined = best(trials).label;
     refine(trials, evaluator, options);
-    must = std::max(must, round + 3);  // what joined is measured at least twice
+    must = std::max(must, round + 3);
   }
 }
 

@@ -126,6 +126,24 @@ TEST(Rounds, NeighboursOfTheBestJoin) {
   EXPECT_GE(trials[2].rounds_ns.size(), 2u);
 }
 
+TEST(Rounds, NobodyJoinsTooLateToBeMeasuredTwice) {
+  for (int rounds = 1; rounds <= 9; rounds++) {
+    std::vector<Trial> trials(1);
+    trials[0].plain = true;
+    Joining evaluator;
+    RoundOptions options;
+    options.max_rounds = rounds;
+    options.refine = [&](const Trial&, const std::vector<Trial>& known) {
+      std::vector<Trial> out(1);
+      out[0].label = out[0].schedule.name = fmt::format("j{}", known.size());
+      return out;
+    };
+    measure(trials, evaluator, options);
+    for (const Trial& trial : trials)
+      EXPECT_GE(static_cast<int>(trial.rounds_ns.size()), std::min(rounds, 2)) << rounds;
+  }
+}
+
 TEST(Rounds, OfSeveralPlainOnesTheFastestCounts) {
   std::vector<Trial> trials(2);
   trials[0].plain = trials[1].plain = true;
