@@ -29,8 +29,18 @@ std::string hashes(const std::vector<NamedText>& parts) {
 
 Agreement::Agreement(transport::Transport& transport)
     : transport_(transport),
-      window_(transport.allocate(sizeof(Board), "launch headers")),
-      mine_(&board(transport.rank())) {}
+      window_(transport.allocate_mirrored(sizeof(Board), "launch headers")),
+      mine_(&board(transport.rank())),
+      mirrors_(transport.mirrors()) {}
+
+void Agreement::show(const void* at, int64_t bytes, bool late) {
+  transport::Put put;
+  put.owner = transport_.rank(), put.late = late;
+  put.head = static_cast<const std::byte*>(at) - reinterpret_cast<const std::byte*>(mine_);
+  put.head_bytes = bytes;
+  for (put.to = 0; put.to < transport_.size(); ++put.to)
+    if (!transport_.mappable(put.to)) transport_.put(*window_, put);
+}
 
 void Agreement::describe(uint64_t binding, const std::string& text) {
   DetailEntry& entry = mine_->details[binding % Board::history];
@@ -41,6 +51,7 @@ void Agreement::describe(uint64_t binding, const std::string& text) {
     entry.text[w].store(w + 1 == DetailEntry::words ? 0 : word, std::memory_order_release);
   }
   entry.binding.store(binding, std::memory_order_release);
+  if (mirrors_) show(&entry, sizeof entry, true);
 }
 
 bool Agreement::read(int rank, int channel, uint64_t sequence, Seen& seen) const {
@@ -76,6 +87,7 @@ void Agreement::announce(uint64_t binding, const std::string& text) {
   describe(binding, text);
   mine_->announced_after.store(sequences_[0], std::memory_order_release);
   mine_->announced.store(binding, std::memory_order_release);
+  if (mirrors_) show(&mine_->announced_after, 8, true), show(&mine_->announced, 8, false);
 }
 
 // The peer stands before the launch that I am in, and binds.

@@ -21,19 +21,21 @@ namespace weft::runtime {
 
 constexpr int max_channels = 64;
 
-// What stands in the mapped board for one launch of one channel. Written by its owner only; `sequence` last.
+// What stands in the mapped board for one launch of one channel. Written by its owner only; `sequence` last, where it
+// also stands last, so that a mirrored entry is whole when its number is there.
 struct alignas(64) HeaderEntry {
-  std::atomic<uint64_t> sequence, hash, binding;
+  std::atomic<uint64_t> hash, binding;
   std::atomic<uint64_t> scalar_count;
   std::array<std::atomic<double>, 12> scalars;
+  std::atomic<uint64_t> sequence;
 };
 static_assert(sizeof(HeaderEntry) == 128);
 
 // What a binding is, in words: written when something is bound, read on the slow path.
 struct alignas(64) DetailEntry {
   static constexpr size_t words = 255;
-  std::atomic<uint64_t> binding;
   std::array<std::atomic<uint64_t>, words> text;
+  std::atomic<uint64_t> binding;
 };
 
 struct Board {
@@ -58,6 +60,7 @@ class Agreement {
     entry.scalar_count.store(scalars.size(), std::memory_order_release);
     for (size_t i = 0; i < count; ++i) entry.scalars[i].store(scalars[i].as_f64(), std::memory_order_release);
     entry.sequence.store(sequence, std::memory_order_release);
+    if (__builtin_expect(mirrors_, 0)) show(&entry, sizeof entry, true);
     return tag(hash, sequence);
   }
   // Makes sure that `text` can be read by peers under this number.
@@ -70,7 +73,10 @@ class Agreement {
   // What this rank binds, while that waits for all ranks: a peer that has launched something else instead would wait
   // for us, and we for it. Taken back when it is done.
   void announce(uint64_t binding, const std::string& text);
-  void retract() { mine_->announced.store(0, std::memory_order_release); }
+  void retract() {
+    mine_->announced.store(0, std::memory_order_release);
+    if (mirrors_) show(&mine_->announced, 8, true);
+  }
 
   // Compares my present launch on `channel` with what peers have published for the same number. A difference is raised
   // on all ranks and thrown. Peers that are not there yet, or long past, say nothing; one that has been binding since
@@ -98,11 +104,13 @@ class Agreement {
   bool read(int rank, int channel, uint64_t sequence, Seen& seen) const;
   std::string text_of(int rank, const Seen& seen) const;
   bool binds_instead(int rank, Seen& seen) const;
+  void show(const void* at, int64_t bytes, bool late);  // what stands in my block, to peers that do not map it
   Board& board(int rank) const { return *reinterpret_cast<Board*>(window_->at[static_cast<size_t>(rank)]); }
 
   transport::Transport& transport_;
   std::shared_ptr<transport::Window> window_;
   Board* mine_;
+  bool mirrors_;
   std::array<uint64_t, max_channels> sequences_{};
   uint64_t bindings_ = 0;
 };

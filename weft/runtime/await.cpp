@@ -75,13 +75,14 @@ class AwaitWords {
 
 void Loaded::connect_awaits() {
   const AwaitWords words(assembly);
-  if (words.most() > 0) words_ = owner.transport.allocate(words.most() * word_bytes, "words of awaits");
+  if (words.most() > 0) words_ = owner.transport.allocate_mirrored(words.most() * word_bytes, "words of awaits");
   std::map<int, LoadedLane*> mine;
   for (LoadedLane& lane : lanes) mine[lane.assembled] = &lane;
   for (const Connection& c : words.connections()) {
     if (lane_of(assembly, c.lane).rank != rank()) continue;
     LoadedBlock& block = mine.at(c.lane)->blocks[static_cast<size_t>(c.block)];
-    const Push push{word(c.waiter, c.number), &owner.transport.parked(c.waiter), c.waiter};
+    Push push{word(c.waiter, c.number), &owner.transport.parked(c.waiter), c.waiter, {}};
+    if (!owner.transport.mappable(c.waiter)) push.mirror = {&owner.transport, words_.get()};
     (c.step == left ? block.pushes : block.steps[static_cast<size_t>(c.step)].pushes).push_back(push);
   }
   for (LoadedLane& lane : lanes)

@@ -99,9 +99,10 @@ std::shared_ptr<transport::Window> Communicator::Impl::find_symmetric(const void
 
 // The front of the queue, and what follows it as far as it goes without waiting.
 void Communicator::Impl::advance_queue() {
+  if (mirrors) transport.progress();
   while (!queue.empty()) {
     Work::State& work = *queue.front();
-    if (!advance(work.launch())) return;
+    if (!advance(work.launch()) || (mirrors && !transport.flush(false))) return;
     end(work.launch());
     work.complete = true;
     queue.erase(queue.begin());

@@ -29,6 +29,8 @@ void fence_streams() {
 void push(Launch& launch, const Push* pushes, size_t count, uint64_t flag, int64_t value) {
   for (size_t i = 0; i < count; ++i) {
     pushes[i].word->store(flag | (static_cast<uint64_t>(value) & number_mask), std::memory_order_release);
+    if (__builtin_expect(pushes[i].mirror.window != nullptr, 0))
+      pushes[i].mirror.put(pushes[i].peer, pushes[i].word, sizeof *pushes[i].word);
     wake_if_parked(launch, *pushes[i].parked, pushes[i].peer);
   }
 }
@@ -159,6 +161,8 @@ void send_message(Launch& launch, const Cursor& cursor, const BoundStep& step, L
     else
       pack_ll128(slot, use.staging, bytes, flag);
   }
+  if (__builtin_expect(end.mirror.window != nullptr, 0))
+    mirror_message(end, use.protocol, slot, bytes, rewrites_slot(flag, end.mask + 1));
   end.enter(launch.serial);
   ++end.sent;
   wake_if_parked(launch, *end.parked, end.peer);

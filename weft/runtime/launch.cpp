@@ -84,6 +84,7 @@ struct Idle {
 void slow_wait(Launch& launch, Idle& idle, int64_t waited_ns) {
   constexpr int64_t first_compare_ns = 50'000, compare_every_ns = 1'000'000;
   transport::Transport& transport = launch.owner->transport;
+  if (launch.owner->mirrors) transport.flush(true);
   if (waited_ns > (idle.compared_ns ? idle.compared_ns + compare_every_ns : first_compare_ns)) {
     idle.compared_ns = waited_ns;
     compare_headers(launch, waited_ns);
@@ -115,7 +116,8 @@ void drive(Launch& launch) {
   Idle idle;
   for (;;) {
     const uint64_t before = launch.moves;
-    if (advance(launch)) return;
+    if (advance(launch) && (!launch.owner->mirrors || launch.owner->transport.flush(false))) return;
+    if (launch.owner->mirrors && launch.owner->transport.progress()) ++launch.moves;
     if (__builtin_expect(launch.stranger >= 0, 0)) meet_stranger(launch);
     if (launch.moves != before)
       idle = {};

@@ -31,6 +31,32 @@ int64_t slot_bytes(plan::Protocol protocol, int64_t payload_bytes) {
   return 0;
 }
 
+void Mirror::put(int peer, const void* at, int64_t bytes, bool late) const {
+  transport::Put put;
+  put.owner = put.to = peer;
+  put.head = static_cast<const std::byte*>(at) - window->at[static_cast<size_t>(peer)];
+  put.head_bytes = bytes, put.late = late;
+  transport->put(*window, put);
+}
+
+void Mirror::put_with_body(int peer, const void* head, int64_t head_bytes, const void* body, int64_t body_bytes) const {
+  const std::byte* const block = window->at[static_cast<size_t>(peer)];
+  transport::Put put;
+  put.owner = put.to = peer;
+  put.head = static_cast<const std::byte*>(head) - block, put.head_bytes = head_bytes;
+  put.body = static_cast<const std::byte*>(body) - block, put.body_bytes = body_bytes;
+  transport->put(*window, put);
+}
+
+void mirror_message(const SendEnd& end, plan::Protocol protocol, const std::byte* slot, int64_t bytes, bool whole) {
+  if (protocol == plan::Protocol::ll)
+    return end.mirror.put(end.peer, slot, whole ? end.slot_bytes : round_up(words_ll(bytes) * 8, 8));
+  if (protocol == plan::Protocol::ll128) return end.mirror.put(end.peer, slot, lines_ll128(bytes) * 64);
+  const auto* head = reinterpret_cast<const SlotHead*>(slot);
+  if (bytes <= small_bytes) return end.mirror.put(end.peer, head, sizeof *head);
+  end.mirror.put_with_body(end.peer, head, sizeof *head, head + 1, round_up(bytes, 8));
+}
+
 bool RingKey::serves(const RingKey& wanted) const {
   return protocol == wanted.protocol && ordinal == wanted.ordinal && channels >= wanted.channels &&
          slots >= wanted.slots && payload_bytes >= wanted.payload_bytes;
@@ -40,7 +66,7 @@ RingSet::RingSet(transport::Transport& transport, const RingKey& key) : key_(key
   const auto slots = static_cast<int64_t>(power_of_two(key.slots));
   const int64_t one_slot = slot_bytes(key.protocol, key.payload_bytes), ring = slots * one_slot;
   const int64_t pairs = static_cast<int64_t>(key.channels) * ranks_;
-  window_ = transport.allocate(pairs * (ring + credit_bytes), "the slots of links");
+  window_ = transport.allocate_mirrored(pairs * (ring + credit_bytes), "the slots of links");
   const int me = transport.rank();
   for (int channel = 0; channel < key.channels; ++channel)
     for (int peer = 0; peer < ranks_; ++peer) {
@@ -53,11 +79,13 @@ RingSet::RingSet(transport::Transport& transport, const RingKey& key) : key_(key
       send.credit = reinterpret_cast<Word*>(here + mine * credit_bytes);
       send.parked = &transport.parked(peer);
       send.mask = mask, send.peer = peer, send.slot_bytes = one_slot;
+      if (!transport.mappable(peer)) send.mirror = {&transport, window_.get()};
       RecvEnd& recv = recvs_.emplace_back();
       recv.slots = here + pairs * credit_bytes + mine * ring;
       recv.credit = reinterpret_cast<Word*>(there + theirs * credit_bytes);
       recv.parked = &transport.parked(peer);
       recv.mask = mask, recv.peer = peer, recv.slot_bytes = one_slot;
+      recv.mirror = send.mirror;
     }
   for (size_t i = 0; i < recvs_.size(); ++i) recvs_[i].back = &sends_[i];
 }
@@ -103,7 +131,7 @@ void pack_ll(std::byte* slot, int64_t slot_bytes, const std::byte* message, int6
     word->store(mark | data, std::memory_order_release);
   }
   // A number of 16 bits comes again after 65,536 messages: words that shorter messages left alone must not match then.
-  if ((number_of(flag) & 0x7fff) < slots)
+  if (rewrites_slot(flag, slots))
     for (auto* end = reinterpret_cast<Word*>(slot + slot_bytes); word < end; ++word)
       word->store(mark, std::memory_order_relaxed);
 }

@@ -32,9 +32,9 @@ inline uint64_t number_of(uint64_t flag) { return flag & number_mask; }
 
 // The head of a `simple` slot.
 struct SlotHead {
-  Word flag;
   Word bytes;  // of the message: where counts are not agreed (`given`), a difference is seen
   std::byte small[48];
+  Word flag;  // last: words that are mirrored are stored in their order
 };
 static_assert(sizeof(SlotHead) == 64);
 struct Line128 {
@@ -51,6 +51,14 @@ int64_t slot_bytes(plan::Protocol protocol, int64_t payload_bytes);
 // k says that its sender has taken everything of earlier launches: no word is needed (an exchange of one message each
 // way then costs no credits at all, a third of an 8-byte call). Inside a launch the receiver pushes a word every few
 // messages. And before it waits it pushes what it has held back, so that the stated slots are always there.
+// Over a transport that mirrors: what was stored into the copy of the peer's memory goes to the peer.
+struct Mirror {
+  transport::Transport* transport = nullptr;
+  transport::Window* window = nullptr;  // null: the peer's memory is mapped
+  void put(int peer, const void* at, int64_t bytes, bool late = false) const;
+  void put_with_body(int peer, const void* head, int64_t head_bytes, const void* body, int64_t body_bytes) const;
+};
+
 struct SendEnd {
   std::byte* slots = nullptr;    // in the receiver's memory
   const Word* credit = nullptr;  // messages the receiver has taken; here
@@ -60,6 +68,7 @@ struct SendEnd {
   uint32_t mask = 0;
   int32_t peer = 0;
   int64_t slot_bytes = 0;
+  Mirror mirror;
 
   std::byte* slot(uint64_t ahead) const { return slots + static_cast<int64_t>((sent + ahead) & mask) * slot_bytes; }
   void enter(uint64_t now) {
@@ -84,6 +93,7 @@ struct RecvEnd {
   uint32_t mask = 0;
   int32_t peer = 0;
   int64_t slot_bytes = 0;
+  Mirror mirror;
 
   std::byte* slot(uint64_t ahead) const { return slots + static_cast<int64_t>((taken + ahead) & mask) * slot_bytes; }
   // A message of launch `now` is taken. True: credits are due.
@@ -99,6 +109,7 @@ struct RecvEnd {
     if (pushed == taken) return;
     told = pushed = taken;
     credit->store(taken, std::memory_order_release);
+    if (__builtin_expect(mirror.window != nullptr, 0)) mirror.put(peer, credit, sizeof *credit);
   }
 };
 
@@ -128,6 +139,12 @@ class RingSet {
   std::vector<SendEnd> sends_;
   std::vector<RecvEnd> recvs_;
 };
+
+// The message of `bytes` that stands in `slot` goes to a peer that does not map it. `whole`: the slot's rest was written
+// too.
+void mirror_message(const SendEnd& end, plan::Protocol protocol, const std::byte* slot, int64_t bytes, bool whole);
+// Whether pack_ll writes the whole slot for this flag.
+inline bool rewrites_slot(uint64_t flag, uint64_t slots) { return (number_of(flag) & 0x7fff) < slots; }
 
 // ---- ll and ll128: between lines and contiguous staging memory
 void pack_ll128(std::byte* slot, const std::byte* message, int64_t bytes, uint64_t flag);

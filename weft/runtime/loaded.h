@@ -39,6 +39,7 @@ struct Push {
   Word* word = nullptr;
   std::atomic<uint32_t>* parked = nullptr;
   int peer = 0;
+  Mirror mirror;
 };
 
 struct LoadedStep {
@@ -137,6 +138,8 @@ struct Communicator::Impl {
   std::vector<std::shared_ptr<Work::State>> queue;    // started and not complete, in issue order
   uint64_t launches = 0;                              // begun, of all plans
   std::function<void(const char* where)> delay_hook;  // tests: called between steps
+
+  const bool mirrors = transport.mirrors();  // some peer's memory is not mapped: waiting moves what is on the way
 
   uint32_t born = transport::forks_above();  // a copy in a forked child has another
 

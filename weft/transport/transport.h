@@ -4,8 +4,8 @@
 // the runtime needs from a transport is small: blocks of memory allocated by all ranks together and mapped by peers
 // (`Window`), an exchange of small strings for bootstrap and agreement, and an abort word that reaches every rank.
 // Threads share an address space; processes map memfds that are passed over Unix sockets: no names in /dev/shm, so
-// nothing can leak after SIGKILL. A network transport mirrors the same rings by a proxy; it then reports
-// mappable(peer) == false and the chooser takes plans with links only.
+// nothing can leak after SIGKILL. Where memory is not shared, every rank has its own copy of a mirrored window's blocks,
+// and `put` makes a piece of one equal at a peer: links and pushed words stay what they are, plans that map are refused.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,20 @@
 namespace weft::transport {
 
 // One block per rank, allocated by all of them in the same call. Zero-filled, 4096-aligned (2 MiB from that size on).
-struct Window {
+struct Window : std::enable_shared_from_this<Window> {
   virtual ~Window() = default;
   std::vector<std::byte*> at;  // at[q]: rank q's block as mapped here; null where not mappable
   int64_t bytes = 0;           // of each block (the same on all ranks)
+};
+
+// A piece of the block of rank `owner`, copied from here to the same place in the copy that rank `to` has. Offsets and
+// bytes are multiples of 8. The body is there before the head's first word, and the head's words are stored in order,
+// with release. The head is taken when put() is called; the body must stand still until the receiver has answered.
+struct Put {
+  int owner = 0, to = 0;
+  int64_t head = 0, head_bytes = 0;
+  int64_t body = 0, body_bytes = 0;
+  bool late = false;  // may wait until the next put to that rank, or flush(true)
 };
 
 // The first failure of a job, readable by every rank after the abort word is set.
@@ -50,6 +60,16 @@ class Transport {
   // Collective; every rank names the same `what` and bytes, else Error(agreement) on all. Too little memory: Error(io)
   // with need, free and remedy, before anything is touched.
   virtual std::shared_ptr<Window> allocate(int64_t bytes, std::string_view what) = 0;
+
+  // The same, where at[q] of a peer that is not mappable is a copy of its block, made equal by put(). Collective.
+  virtual std::shared_ptr<Window> allocate_mirrored(int64_t bytes, std::string_view what) {
+    return allocate(bytes, what);
+  }
+  virtual bool mirrors() const { return false; }  // some peer is not mappable: who waits must call progress()
+  virtual void put(Window&, const Put&) {}        // never waits for a peer that does not take; failures are raised
+  virtual bool progress() { return false; }       // takes what has come, sends what had to wait; true: something moved
+  // Whether all that was put has left this rank (with `late_too`, what may wait as well).
+  virtual bool flush(bool /*late_too*/) { return true; }
 
   // All-gather of small strings; a peer that does not come within the deadline: Error(timeout) that names it.
   virtual std::vector<std::string> exchange(std::string_view mine, std::string_view what) = 0;

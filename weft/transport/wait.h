@@ -31,10 +31,13 @@ int64_t clock_ns();
 template <typename Ready>
 Waited wait_until(Transport& transport, int64_t timeout_ns, Ready&& ready) {
   if (ready()) return Waited::ready;
+  const bool mirrors = transport.mirrors();
+  if (mirrors) transport.flush(true);
   const int64_t begin = clock_ns(), spin = transport.oversubscribed() ? 0 : spin_ns();
   int64_t waited = 0;
   while (waited < spin) {
     for (int i = 0; i < 32; ++i) {
+      if (mirrors) transport.progress();
       if (ready()) return Waited::ready;
       cpu_relax();
     }
@@ -42,6 +45,7 @@ Waited wait_until(Transport& transport, int64_t timeout_ns, Ready&& ready) {
     waited = clock_ns() - begin;
   }
   for (;;) {
+    if (mirrors) transport.progress();
     if (ready()) return Waited::ready;
     if (transport.abort_word().load(std::memory_order_acquire)) return Waited::aborted;
     if (waited > timeout_ns) return Waited::late;

@@ -199,7 +199,7 @@ void add_delays(Communicator& communicator, int rank) {
 
 }  // namespace
 
-void run_and_compare(Run run, const plan::Plan& plan, int ranks, const Sizes& sizes, const Expected& expected,
+void run_and_compare(const Start& run, const plan::Plan& plan, int ranks, const Sizes& sizes, const Expected& expected,
                      const RunOptions& options) {
   run(ranks,
       [&](transport::Transport& transport) {
@@ -233,7 +233,7 @@ void run_and_compare(Run run, const plan::Plan& plan, int ranks, const Sizes& si
       {.timeout_ns = options.timeout_ns});
 }
 
-void agree(Run run, const plan::Plan& plan, int ranks, const Sizes& sizes, const RunOptions& options) {
+void agree(const Start& run, const plan::Plan& plan, int ranks, const Sizes& sizes, const RunOptions& options) {
   const Expected expected = interpret(plan, ranks, sizes, options.launches, 1);
   run_and_compare(run, plan, ranks, sizes, expected, options);
 }

@@ -18,6 +18,10 @@ namespace weft::runtime::test {
 
 using Run = void (*)(int, const std::function<void(transport::Transport&)>&, const transport::RankOptions&);
 
+// The same where more than a function's address is needed: over the transport of a word, say.
+using Start =
+    std::function<void(int, const std::function<void(transport::Transport&)>&, const transport::RankOptions&)>;
+
 inline void need(bool condition, const std::string& what) {
   if (!condition) throw Error(ErrorKind::internal, what);
 }
@@ -100,11 +104,11 @@ struct RunOptions {
   int64_t timeout_ns = 20'000'000'000;
 };
 // Runs the plan on the runtime and compares every rank's results with `expected` after each launch.
-void run_and_compare(Run run, const plan::Plan& plan, int ranks, const Sizes& sizes, const Expected& expected,
+void run_and_compare(const Start& run, const plan::Plan& plan, int ranks, const Sizes& sizes, const Expected& expected,
                      const RunOptions& options);
 
 // The usual: interpret, then run.
-void agree(Run run, const plan::Plan& plan, int ranks, const Sizes& sizes, const RunOptions& options = {});
+void agree(const Start& run, const plan::Plan& plan, int ranks, const Sizes& sizes, const RunOptions& options = {});
 
 inline plan::SpaceExtent flat(int64_t elements) { return {plan::Cut{1, elements, 1}, std::nullopt, nullptr}; }
 

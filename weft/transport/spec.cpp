@@ -1,0 +1,73 @@
+// Words for transports (spec.h).
+#include "weft/transport/spec.h"
+
+#include <utility>
+
+#include "weft/base/text.h"
+#include "weft/transport/paced.h"
+
+namespace weft::transport {
+namespace {
+
+struct Spec {
+  bool threads = false;
+  std::string kind, options;
+};
+
+Spec parse(std::string_view text) {
+  Spec spec;
+  constexpr std::string_view threads = "threads+";
+  if (text.substr(0, threads.size()) == threads) spec.threads = true, text.remove_prefix(threads.size());
+  const size_t colon = text.find(':');
+  spec.kind = std::string(text.substr(0, colon));
+  if (colon != std::string_view::npos) spec.options = std::string(text.substr(colon + 1));
+  if (spec.kind.empty()) spec.kind = "processes";
+  if (spec.kind == "threads") spec.threads = true;
+  for (const char* known : {"threads", "processes", "paced"})
+    if (spec.kind == known) return spec;
+  throw Error(ErrorKind::user, fmt::format("transport {}: there is none of that name", text),
+              "processes, threads, paced:alpha=5us,bw=1GB/s; threads+paced:... for ranks that are threads");
+}
+
+}  // namespace
+
+void check_spec(std::string_view text) {
+  const Spec spec = parse(text);
+  if (spec.kind == "paced") parse_paced(spec.options);
+}
+
+bool wants_threads(std::string_view text) { return parse(text).threads; }
+
+std::unique_ptr<Transport> make_layer(Transport& inner, std::string_view text) {
+  const Spec spec = parse(text);
+  if (spec.kind == "paced") return make_paced(inner, parse_paced(spec.options));
+  return nullptr;
+}
+
+void run_ranks(std::string_view spec, int ranks, const std::function<void(Transport&)>& body,
+               const RankOptions& options) {
+  check_spec(spec);
+  const auto on_rank = [&](Transport& inner) {
+    const auto layer = make_layer(inner, spec);
+    body(layer ? *layer : inner);
+  };
+  wants_threads(spec) ? run_threads(ranks, on_rank, options) : run_processes(ranks, on_rank, options);
+}
+
+std::unique_ptr<Job> start_ranks(std::string_view spec, int ranks, const std::function<CommandLoop(Transport&)>& make,
+                                 const RankOptions& options) {
+  check_spec(spec);
+  const auto layered = [make, word = std::string(spec)](Transport& inner) -> CommandLoop {
+    const std::shared_ptr<Transport> layer = make_layer(inner, word);
+    Transport& outer = layer ? *layer : inner;
+    CommandLoop loop = make(outer);
+    // The loop goes first, then what it runs on.
+    const auto both = std::make_shared<std::pair<std::shared_ptr<Transport>, CommandLoop>>(layer, std::move(loop));
+    return [both](Transport& at, std::string_view command) {
+      return both->second(both->first ? *both->first : at, command);
+    };
+  };
+  return wants_threads(spec) ? start_threads(ranks, layered, options) : start_processes(ranks, layered, options);
+}
+
+}  // namespace weft::transport
