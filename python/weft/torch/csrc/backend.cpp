@@ -1,0 +1,191 @@
+// The group: how it meets, ends, and waits with names (backend.h). Collectives are in collectives.cpp.
+#include "backend.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+
+namespace weft_torch {
+namespace {
+
+// The same on all ranks that can share memory by sockets of this host.
+std::string host() {
+  std::string name(256, '\0');
+  const ssize_t length = readlink("/proc/self/ns/net", name.data(), name.size());
+  name.resize(length > 0 ? static_cast<size_t>(length) : 0);
+  char text[256] = {};
+  gethostname(text, sizeof text - 1);
+  return std::string(text) + " " + name;
+}
+
+std::string fresh_path() {
+  std::random_device random;
+  char name[64];
+  std::snprintf(name, sizeof name, "weft-torch-%08x%08x", random(), random());
+  return (std::filesystem::temp_directory_path() / name).string();
+}
+
+std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+// Rank 0 names the path where the group meets, or says why it cannot.
+std::string meeting_path(c10d::Store& store, int rank, int size) {
+  store.set("weft/host/" + std::to_string(rank), bytes_of(host()));
+  if (rank == 0) {
+    std::string told = fresh_path();
+    for (int other = 1; other < size; ++other) {
+      const std::string theirs = text_of(store.get("weft/host/" + std::to_string(other)));
+      if (theirs != host()) told = c10::str("!rank ", other, " is on ", theirs, ", rank 0 on ", host());
+    }
+    store.set("weft/meeting", bytes_of(told));
+  }
+  const std::string told = text_of(store.get("weft/meeting"));
+  if (told[0] == '!')
+    C10_THROW_ERROR(NotImplementedError, "unsupported: weft: ranks on several hosts (" + told.substr(1) +
+                                             "); take gloo for groups that cross hosts");
+  return told;
+}
+
+weft_comm* join(const std::string& path, int rank, int size, std::chrono::milliseconds timeout) {
+  weft_comm_options options = {};
+  options.struct_bytes = sizeof options;
+  options.timeout_s = std::chrono::duration<double>(timeout).count();
+  options.arena_bytes = -1;
+  weft_comm* comm = nullptr;
+  check(weft_comm_create_with(path.c_str(), rank, size, &options, &comm));
+  return comm;
+}
+
+}  // namespace
+
+Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout)
+    : c10d::Backend(rank, size),
+      store_(std::move(store)),
+      options_(c10::make_intrusive<Options>("weft", timeout)),
+      timeout_(timeout),
+      meeting_(meeting_path(*store_, rank, size)),
+      engine_(std::make_shared<Engine>([this] { return join(meeting_, rank_, size_, timeout_); })) {
+  engine_->open();
+  init();
+}
+
+Backend::~Backend() { shutdown(); }
+
+void Backend::setTimeout(std::chrono::milliseconds timeout) {
+  options_->timeout = timeout;
+  TORCH_WARN_ONCE("weft: the timeout of a group is set when it is made; work.wait(timeout) takes another one");
+}
+
+void Backend::abort() {
+  engine_->abort("the process group was aborted");
+  std::lock_guard lock(pairs_mutex_);
+  for (const auto& [key, engine] : pairs_) engine->abort("the process group was aborted");
+}
+
+void Backend::shutdown() {
+  engine_->close();
+  decltype(pairs_) pairs;
+  {
+    std::lock_guard lock(pairs_mutex_);
+    pairs.swap(pairs_);
+  }
+  for (const auto& [key, engine] : pairs) engine->close();
+}
+
+WorkPtr Backend::start(c10d::OpType type, const char* title, const Tensors& inputs, Tensors outputs, bool asynchronous,
+                       Call call) {
+  auto work =
+      c10::make_intrusive<Work>(engine_, type, title, inputs, std::move(outputs), sequence_++, -1, std::move(call));
+  engine_->submit(work, asynchronous);
+  return work;
+}
+
+WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
+  return start(c10d::OpType::BARRIER, "weft:barrier", {}, {}, options.asyncOp,
+               [](weft_comm* comm) { check(weft_barrier(comm)); });
+}
+
+// ---- between two ranks: a communicator of its own for each (from, to, tag), made when both have come to it. So tags
+// are honoured, nothing waits for another pair, and counts or dtypes that differ are an error on both sides.
+std::shared_ptr<Engine> Backend::pair(int from, int to, int tag) {
+  std::lock_guard lock(pairs_mutex_);
+  std::shared_ptr<Engine>& engine = pairs_[{from, to, tag}];
+  if (engine) return engine;
+  const std::string path = c10::str(meeting_, ".", from, ".", to, ".", tag);
+  const int side = rank_ == from ? 0 : 1;
+  engine = std::make_shared<Engine>([=, timeout = timeout_] { return join(path, side, 2, timeout); });
+  return engine;
+}
+
+// A message is a broadcast from the pair's first rank.
+WorkPtr Backend::start_pair(c10d::OpType type, const char* title, Tensor& tensor, int from, int to, int tag) {
+  const int peer = rank_ == from ? to : from;
+  TORCH_CHECK_VALUE(peer >= 0 && peer < size_, "weft: rank ", peer, " of a group of ", size_);
+  TORCH_CHECK_VALUE(peer != rank_, "weft: rank ", rank_, " sends to itself; copy the tensor instead");
+  TORCH_CHECK_VALUE(tag >= 0, "weft: tag ", tag, "; tags are not negative");
+  const bool sends = rank_ == from;
+  const Tensor user = sends ? checked(tensor, "what is sent") : checked_output(tensor, "what is received into");
+  const Tensor flat = user.contiguous();
+  const auto engine = pair(from, to, tag);
+  auto work = c10::make_intrusive<Work>(engine, type, title, Tensors{tensor}, Tensors{tensor}, sequence_,
+                                        sends ? -1 : from, [=](weft_comm* comm) {
+                                          View view(flat);
+                                          check(weft_broadcast(comm, view.get(), 0, nullptr));
+                                          if (!sends && !flat.is_same(user)) user.copy_(flat);
+                                        });
+  engine->submit(work, true);
+  return work;
+}
+
+WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
+  single(tensors, "send");
+  return start_pair(c10d::OpType::SEND, "weft:send", tensors[0], rank_, to, tag);
+}
+WorkPtr Backend::recv(Tensors& tensors, int from, int tag) {
+  single(tensors, "recv");
+  return start_pair(c10d::OpType::RECV, "weft:recv", tensors[0], from, rank_, tag);
+}
+WorkPtr Backend::recvAnysource(Tensors&, int) {
+  C10_THROW_ERROR(NotImplementedError, "unsupported: weft: recv from any source; name the source rank");
+}
+
+// ---- monitored barrier, over the store: who is missing can be said even when a rank does not come at all.
+std::vector<int> Backend::missing(const std::string& key, std::chrono::milliseconds timeout, bool all) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::vector<int> absent;
+  for (int other = 1; other < size_; ++other) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    try {
+      store_->wait({key + std::to_string(other)}, std::max(left, std::chrono::milliseconds(1)));
+    } catch (const std::exception&) {
+      absent.push_back(other);
+      if (!all) break;
+    }
+  }
+  return absent;
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
+  const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_ : options.timeout;
+  const std::string key = c10::str("weft/monitored/", monitored_++, "/");
+  if (rank_ != 0) {
+    store_->set(key + std::to_string(rank_), bytes_of("here"));
+    std::string told;
+    try {
+      store_->wait({key + "all"}, timeout);
+      told = text_of(store_->get(key + "all"));
+    } catch (const std::exception&) { told = c10::str("rank 0 did not come within ", timeout.count(), " ms"); }
+    if (!told.empty() && told != "ok") TORCH_CHECK(false, "[Rank ", rank_, "]: weft: monitored barrier: ", told);
+    return;
+  }
+  const std::vector<int> absent = missing(key, timeout, wait_for_all);
+  std::string told = "ok";
+  if (!absent.empty())
+    told = c10::str("Ranks ", c10::Join(", ", absent), " failed to pass monitoredBarrier in ", timeout.count(), " ms");
+  store_->set(key + "all", bytes_of(told));
+  TORCH_CHECK(absent.empty(), "[Rank 0]: weft: ", told);
+}
+
+}  // namespace weft_torch
