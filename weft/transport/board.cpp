@@ -84,11 +84,11 @@ std::string timeout_remedy() {
 
 BoardTransport::BoardTransport(Board& board, int rank, int size, const RankOptions& options)
     : board_(board),
+      oversubscribed_(size > allowed_core_count()),
       rank_(rank),
       size_(size),
       timeout_ns_(options.timeout_ns > 0 ? options.timeout_ns : env_int("WEFT_TIMEOUT_S") * 1'000'000'000),
-      born_(forks_above()),
-      oversubscribed_(size > allowed_core_count()) {}
+      born_(forks_above()) {}
 
 void BoardTransport::park(int64_t at_most_ns) {
   std::atomic<uint32_t>& word = board_.ranks()[rank_].parked;
@@ -110,6 +110,7 @@ Mail& BoardTransport::publish(uint64_t sequence, std::string_view mine, int64_t 
   copy_text(mail.what, sizeof mail.what, what);
   if (here) std::memcpy(mail.data, mine.data() + from, static_cast<size_t>(here));
   mail.sequence.store(sequence, std::memory_order_release);
+  published(mail);
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_ && parked(peer).load(std::memory_order_relaxed)) wake(peer);
   return mail;

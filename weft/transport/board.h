@@ -75,7 +75,10 @@ class BoardTransport : public Transport {
  protected:
   // Agrees on (what, bytes) and on whether the memory is there; throws the same error on all ranks.
   void agree_on_allocation(int64_t bytes, std::string_view what);
+  // What this rank has put up for all to read, where the board itself is not shared.
+  virtual void published(const Mail&) {}
   Board& board_;
+  bool oversubscribed_;
 
  private:
   Mail& publish(uint64_t sequence, std::string_view mine, int64_t from, std::string_view what);
@@ -85,7 +88,6 @@ class BoardTransport : public Transport {
   int rank_, size_;
   int64_t timeout_ns_;
   uint32_t born_;
-  bool oversubscribed_;
   uint64_t sequence_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "weft/base/text.h"
 #include "weft/transport/layered.h"
 #include "weft/transport/wait.h"
+#include "weft/transport/words.h"
 
 namespace weft::transport {
 namespace {
@@ -32,15 +33,6 @@ struct NoteQueue {
   alignas(64) std::atomic<uint64_t> read;
   alignas(64) std::array<Note, depth> notes;
 };
-
-void store_words(std::byte* to, const std::byte* from, int64_t bytes) {
-  auto* word = reinterpret_cast<std::atomic<uint64_t>*>(to);
-  for (int64_t at = 0; at < bytes; at += 8, ++word) {
-    uint64_t value = 0;
-    std::memcpy(&value, from + at, sizeof value);
-    word->store(value, std::memory_order_release);
-  }
-}
 
 struct PacedWindow : LayeredWindow {
   uint32_t number = 0;

@@ -5,6 +5,7 @@
 
 #include "weft/base/text.h"
 #include "weft/transport/paced.h"
+#include "weft/transport/tcp.h"
 
 namespace weft::transport {
 namespace {
@@ -23,10 +24,23 @@ Spec parse(std::string_view text) {
   if (colon != std::string_view::npos) spec.options = std::string(text.substr(colon + 1));
   if (spec.kind.empty()) spec.kind = "processes";
   if (spec.kind == "threads") spec.threads = true;
-  for (const char* known : {"threads", "processes", "paced"})
+  for (const char* known : {"threads", "processes", "paced", "tcp", "mixed"})
     if (spec.kind == known) return spec;
-  throw Error(ErrorKind::user, fmt::format("transport {}: there is none of that name", text),
-              "processes, threads, paced:alpha=5us,bw=1GB/s; threads+paced:... for ranks that are threads");
+  throw Error(
+      ErrorKind::user, fmt::format("transport {}: there is none of that name", text),
+      "processes, threads, tcp, mixed:group=2, paced:alpha=5us,bw=1GB/s; threads+tcp for ranks that are threads");
+}
+
+TcpOptions tcp_options(const Spec& spec) {
+  TcpOptions options;
+  if (spec.kind == "tcp" && spec.options.empty()) return options;
+  constexpr std::string_view group = "group=";
+  if (spec.kind == "mixed" && spec.options.rfind(group, 0) == 0)
+    options.group_ranks = static_cast<int>(parse_count(spec.options.substr(group.size())));
+  if (options.group_ranks < 1)
+    throw Error(ErrorKind::user, fmt::format("transport {}:{} is not understood", spec.kind, spec.options),
+                "tcp, or mixed:group=RANKS for so many ranks a host");
+  return options;
 }
 
 }  // namespace
@@ -34,6 +48,7 @@ Spec parse(std::string_view text) {
 void check_spec(std::string_view text) {
   const Spec spec = parse(text);
   if (spec.kind == "paced") parse_paced(spec.options);
+  if (spec.kind == "tcp" || spec.kind == "mixed") tcp_options(spec);
 }
 
 bool wants_threads(std::string_view text) { return parse(text).threads; }
@@ -41,6 +56,7 @@ bool wants_threads(std::string_view text) { return parse(text).threads; }
 std::unique_ptr<Transport> make_layer(Transport& inner, std::string_view text) {
   const Spec spec = parse(text);
   if (spec.kind == "paced") return make_paced(inner, parse_paced(spec.options));
+  if (spec.kind == "tcp" || spec.kind == "mixed") return make_tcp(inner, tcp_options(spec));
   return nullptr;
 }
 
@@ -49,7 +65,13 @@ void run_ranks(std::string_view spec, int ranks, const std::function<void(Transp
   check_spec(spec);
   const auto on_rank = [&](Transport& inner) {
     const auto layer = make_layer(inner, spec);
-    body(layer ? *layer : inner);
+    if (!layer) return body(inner);
+    try {
+      body(*layer);
+    } catch (const Error& error) {  // before the layer ends: peers may only hear of it over the layer
+      layer->raise(failure_of(error, layer->rank()));
+      throw;
+    }
   };
   wants_threads(spec) ? run_threads(ranks, on_rank, options) : run_processes(ranks, on_rank, options);
 }

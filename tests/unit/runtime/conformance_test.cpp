@@ -280,7 +280,8 @@ std::string label(const testing::TestParamInfo<const char*>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
                          testing::Values("threads", "processes", "threads+paced:alpha=2us,bw=5GB/s",
-                                         "paced:alpha=5us,bw=1GB/s", "paced:alpha=5us,bw=1GB/s,group=2,shared"),
+                                         "paced:alpha=5us,bw=1GB/s", "paced:alpha=5us,bw=1GB/s,group=2,shared", "tcp",
+                                         "threads+tcp", "mixed:group=2"),
                          label);
 
 }  // namespace
