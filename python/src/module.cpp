@@ -23,6 +23,7 @@ namespace nb = nanobind;
 
 NB_MODULE(_weft, module) {
   module.doc() = "Weft's C++ library; use the package `weft`.";
+  nb::set_leak_warnings(false);  // optimizers and ranks live until the process ends
   module.def(
       "set_error_class", [](nb::object type) { weft::python::error_class = type.release().ptr(); }, nb::arg("type"));
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
