@@ -17,7 +17,7 @@ void emit(Work& work) { Emitter(work).run(); }
 void Emitter::run() {
   for (size_t u = 0; u < work_.units.size(); ++u) unit(static_cast<int>(u));
   copies();
-  for (const Item& item : std::exchange(pending_done_, {})) add(item);
+  add_placed(std::exchange(pending_done_, {}));
   flush();
   Plan& plan = work_.out.plan;
   plan.lanes.push_back({"main", lane_});
@@ -48,7 +48,12 @@ Group Emitter::group(int unit, int phase, int space) const {
     const Site s = site(work_, *op);
     if (!first && !(s == group.site))
       unsupported(*op, "works on other parts than the rest of its group", "fuse what works on one cut");
+    const auto presence = [&](const ir::Name& name) { return work_.types.at(name).presence; };
+    const ir::Name& where = is_op(*op, "send") ? op->args[0] : op->name;
+    if (!first && !(presence(where) == presence(group.value)))
+      unsupported(*op, "is on fewer groups of ranks than the rest of its loop", "leave it out of the fuse block");
     group.site = s;
+    group.value = where;
     first = false;
     if (is_map(*op))
       group.maps.push_back(op);
@@ -56,6 +61,8 @@ Group Emitter::group(int unit, int phase, int space) const {
       group.folds.push_back(op);
     else if (is_gather(*op))
       group.gathers.push_back(op);
+    else if (is_move(*op))
+      group.moves.push_back(op);
     else if (!group.head)
       group.head = op;
     else
@@ -82,6 +89,7 @@ void Emitter::copies() {
     if (free == left.end())
       unsupported(left[0].value, "states that take each other's content", "update them from named copies: x = m * 1");
     const Value& v = work_.value(free->value);
+    at(v.name);
     const Site where = std::holds_alternative<ir::Sliced>(v.type->layout) ? Site{Site::Kind::part, ""} : Site{};
     Site s = where;
     if (const auto* root = std::get_if<ir::Root>(&v.type->layout)) s = {Site::Kind::root, root->rank};
@@ -152,15 +160,43 @@ Id Emitter::label(const std::string& base) {
   return k == 1 ? base : fmt::format("{}{}", base, k);
 }
 
-void Emitter::add(Item item) {
+// A handshake serves one group; what another waits for at its end is waited for before a group's next steps.
+void Emitter::at(const ir::Name& value) {
+  const ir::Type& type = work_.types.at(value);
+  const std::string present = work_.group(value).present(type.presence);
+  if (work_.group(value).id() != group_.id() || work_.group(value).is_world() != group_.is_world() ||
+      present != present_) {
+    handshake_.clear();
+    add_placed(std::exchange(pending_done_, {}));
+  }
+  group_ = work_.group(value);
+  present_ = present;
+}
+
+void Emitter::at_all_of(const ir::Name& value) {
+  at(value);
+  present_.clear();
+}
+
+Body Emitter::placed(Body items) const {
+  group_.place(items);
+  if (present_.empty()) return items;
+  return {algo::when(present_, std::move(items))};
+}
+
+void Emitter::add(Item item) { add_placed(placed({std::move(item)})); }
+
+void Emitter::add_placed(Body items) {
+  if (items.empty()) return;
   flush();
-  touch({item});
-  lane_.push_back(std::move(item));
+  touch(items);
+  lane_.insert(lane_.end(), items.begin(), items.end());
 }
 
 void Emitter::add_once(Item item) {
-  touch({item});
-  once_.push_back(std::move(item));
+  const Body items = placed({std::move(item)});
+  touch(items);
+  once_.insert(once_.end(), items.begin(), items.end());
 }
 
 void Emitter::flush() {

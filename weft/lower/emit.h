@@ -8,9 +8,10 @@ namespace weft::lower {
 // The statements of one unit and phase that run in one loop.
 struct Group {
   const ir::Op* head = nullptr;  // reduce_scatter, reduce or a whole all_reduce
-  std::vector<const ir::Op*> maps, gathers, folds;
+  std::vector<const ir::Op*> maps, gathers, folds, moves;
   int unit = 0, space = 0;
   Site site;
+  ir::Name value;  // one of it: its group, and where it is present
 };
 
 class Emitter {
@@ -44,6 +45,7 @@ class Emitter {
     std::vector<const ir::Op*> folds;  // of values that it has at hand
   };
   void loop(const Group& group);
+  void compute_loop(const Group& group, const plan::Body& moves);
   Main main_step(const Group& group);
   void add_scatter(Main& main, const Group& group, const plan::Id& handshake);
   void await_contribution(algo::Half& half, const Value& contribution, bool mapped);
@@ -55,6 +57,8 @@ class Emitter {
   void add_kernel(Main& main, const Group& group);
   plan::Id earlier_handshake(const Group& group) const;
   plan::Body fold_steps(const Group& group, const std::vector<const ir::Op*>& but);
+  plan::Body move_steps(const Group& group);
+  plan::Body send_steps(const ir::Op& op, plan::Operand source, const std::vector<plan::Operand>& homes);
   Fold& fold_of(const ir::Op& op);
   static plan::Operand partial_of(const Fold& fold);
   void emit_loop(const Group& group, Main main, plan::Body folds);
@@ -78,6 +82,7 @@ class Emitter {
   void small_reduce(const ir::Op& op);
   void small_broadcast(const ir::Op& op);
   void small_map(const ir::Op& op);
+  void small_send(const ir::Op& op);
   void made_here(const ir::Name& value, const plan::Id& label);
   plan::Id norm_family(const ir::Op& op, const plan::Operand& source);
   void matmul(const ir::Op& op);
@@ -90,12 +95,18 @@ class Emitter {
   plan::Expr at_root(const Site& site) const;
   void add_await(std::vector<plan::Await>& awaits, const ir::Name& value, bool in_loop) const;
   plan::Id label(const std::string& base);
+  void at(const ir::Name& value);         // what is added next belongs to its group, and is where the value is
+  void at_all_of(const ir::Name& value);  // the same, on all groups of its kind
+  plan::Body placed(plan::Body items) const;
   void add(plan::Item item);       // every channel
   void add_once(plan::Item item);  // channel 0
+  void add_placed(plan::Body items);
   void flush();
   void touch(const plan::Body& body);
 
   Work& work_;
+  GroupMap group_;
+  std::string present_;
   plan::Body lane_, once_;
   std::vector<plan::Lane> lanes_;
   std::map<std::string, int> labels_;

@@ -30,14 +30,27 @@ std::string suffix(int k) { return k == 1 ? "" : std::to_string(k); }
 }  // namespace
 
 void Emitter::loop(const Group& group) {
+  at(group.value);
   prepare_folds(group);
+  Body moves = move_steps(group);
+  const bool apart = !present_.empty();  // who sends and who receives are not the same
+  if (group.head || !group.maps.empty() || !group.gathers.empty() || !group.folds.empty())
+    compute_loop(group, apart ? Body{} : std::exchange(moves, {}));
+  if (moves.empty()) return;
+  at_all_of(group.value);
+  add(Loop{{work_.out.plan.spaces[static_cast<size_t>(group.space)].name}, 1, moves});
+}
+
+void Emitter::compute_loop(const Group& group, const Body& moves) {
   if (group.head || !group.maps.empty() || !group.gathers.empty()) {
     Main main = main_step(group);
-    Body folds = fold_steps(group, main.folds);
-    return emit_loop(group, std::move(main), std::move(folds));
+    Body behind = fold_steps(group, main.folds);
+    behind.insert(behind.end(), moves.begin(), moves.end());
+    return emit_loop(group, std::move(main), std::move(behind));
   }
   Body body = fold_steps(group, {});
-  if (group.site.kind == Site::Kind::root) body = {algo::when(at_root(group.site), body)};
+  if (group.site.kind == Site::Kind::root && !body.empty()) body = {algo::when(at_root(group.site), body)};
+  body.insert(body.end(), moves.begin(), moves.end());
   add(Loop{{work_.out.plan.spaces[static_cast<size_t>(group.space)].name}, 1, body});
 }
 
@@ -225,10 +238,64 @@ void Emitter::add_kernel(Main& main, const Group& group) {
   KernelMaker kernel(work_, work_.id(group.maps.empty() ? main.targets[0].value : group.maps[0]->name));
   if (group.head) kernel.input(work_.id(group.head->name));
   for (const ir::Name& source : main.sources) kernel.input(work_.id(source));
-  if (average) kernel.average(work_.id(group.head->name));
+  if (average) kernel.average(work_.id(group.head->name), work_.group(group.head->name));
   for (const ir::Op* op : group.maps) kernel.map(*op);
   for (const ir::Op* op : main.folds) kernel.fold(*op);
   main.step.kernel = kernel.finish(std::move(outputs));
+}
+
+// To the next group: whoever has one sends, whoever has one before it receives.
+Body Emitter::send_steps(const ir::Op& op, Operand source, const std::vector<Operand>& homes) {
+  const GroupMap& group = work_.group(op.name);
+  const ir::Presence there = work_.types.at(op.name).presence;
+  const bool big = work_.value(op.name).grade == Grade::big;
+  const std::string dtype(weft::name(work_.types.at(op.name).dtype));
+  const Id family = family_name(between, Protocol::simple, big ? 4 : 1, dtype);
+  Step put = algo::copy(label("put"), std::move(source),
+                        {algo::send(family, algo::peer(group.receiver(op.attrs.hops, there)))});
+  add_await(put.after, op.args[0], big);
+  const Step get =
+      algo::copy(label("get"), algo::receive(family, algo::peer(group.sender(op.attrs.hops, there))), homes);
+  work_.value(op.name).made_by = get.label;
+  return {put, get};
+}
+
+// gather: everybody's part to the root; scatter: the root's parts to everybody.
+Body Emitter::move_steps(const Group& group) {
+  Body body;
+  for (const ir::Op* op : group.moves) {
+    const Operand source = read(op->args[0], group.site, group.space);
+    if (is_op(*op, "send")) {
+      for (const Item& item : send_steps(*op, source, homes(op->name, group.site))) body.push_back(item);
+      continue;
+    }
+    const bool gathers = is_op(*op, "gather");
+    const auto* from = std::get_if<ir::Root>(&work_.types.at(op->args[0]).layout);
+    const Site root{Site::Kind::root, gathers ? op->attrs.root : from->rank};
+    const Id family = family_name("main", Protocol::simple, 4, std::string(weft::name(work_.types.at(op->name).dtype)));
+    const Id x = work_.value(op->args[0]).homes[0].buffer;
+    const auto at_home = [&](const char* part) {
+      std::vector<Operand> list;
+      for (const Home& home : work_.value(op->name).homes) list.push_back(algo::slice(home.buffer, algo::part(part)));
+      return list;
+    };
+    Step own = algo::copy(label("own"), algo::slice(x, algo::part("r")), at_home("r"));
+    add_await(own.after, op->args[0], true);
+    const Id mine = label(gathers ? "put" : "get"), theirs = label(gathers ? "get" : "put");
+    Step many, one;
+    if (gathers) {
+      one = algo::copy(mine, algo::slice(x, algo::part("r")), {algo::send(family, algo::peer(root.root))});
+      many = algo::copy(theirs, algo::receive(family, algo::peer("r+j")), at_home("r+j"));
+    } else {
+      one = algo::copy(mine, algo::receive(family, algo::peer(root.root)), at_home("r"));
+      many = algo::copy(theirs, algo::slice(x, algo::part("r+j")), {algo::send(family, algo::peer("r+j"))});
+    }
+    (gathers ? one : many).after = own.after;
+    body.push_back(algo::when(at_root(root), {own, algo::each("j", "1", "n", {many})}));
+    body.push_back(algo::when(algo::other(algo::number("r"), algo::number(root.root)), {one}));
+    work_.value(op->name).made_by = gathers ? theirs : mine;
+  }
+  return body;
 }
 
 Emitter::Fold& Emitter::fold_of(const ir::Op& op) {
@@ -267,6 +334,8 @@ void Emitter::emit_loop(const Group& group, Main main, Body folds) {
   algo::Joined joined = algo::join(main.scatter ? &*main.scatter : nullptr, main.gathers, main.step, std::move(folds));
   if (guarded) joined.loop = {algo::when(at_root(group.site), joined.loop)};
   Plan& plan = work_.out.plan;
+  GroupMap place = group_;
+  for (Let& let : joined.lets) place.place(let);
   algo::add_new(plan.lets, joined.lets);
   for (Family& family : joined.families)
     if (find_family(plan, family.name) < 0) plan.families.push_back(family);
@@ -275,6 +344,8 @@ void Emitter::emit_loop(const Group& group, Main main, Body folds) {
     work_.out.buffers.emplace_back();
   }
   for (const Id& mapped : joined.mapped) plan.buffers[static_cast<size_t>(find_buffer(plan, mapped))].mapped = true;
+  group_ = place;
+  for (Lane& lane : joined.lanes) lane.body = placed(std::move(lane.body));
   lanes_.insert(lanes_.end(), joined.lanes.begin(), joined.lanes.end());
   for (const Item& item : joined.before) {
     add(item);
@@ -290,7 +361,7 @@ void Emitter::emit_loop(const Group& group, Main main, Body folds) {
   const bool mapped = work_.choices[static_cast<size_t>(group.unit)].algorithm->needs_mapped();
   if (mapped && !joined.behind.empty() && std::holds_alternative<Step>(joined.behind[0])) pending_done_.clear();
   if (only_reduces && contribution && !(contribution->decl && contribution->decl->state))
-    pending_done_ = joined.behind;
+    pending_done_ = placed(joined.behind);
   else
     for (const Item& item : joined.behind) add(item);
 }

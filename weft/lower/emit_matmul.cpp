@@ -13,11 +13,12 @@ expr::Expr text(const std::string& program_expression) {
 }
 
 // The extent of dimension d as this rank holds it; slices follow [r*N/n, (r+1)*N/n).
-expr::Expr extent(const ir::Type& type, size_t d) {
+expr::Expr extent(const ir::Type& type, size_t d, const GroupMap& group) {
   const std::string size = type.shape[d].name.empty() ? std::to_string(type.shape[d].value) : type.shape[d].name;
   const auto* sliced = std::get_if<ir::Sliced>(&type.layout);
   if (!sliced || sliced->dim != static_cast<int>(d)) return text(size);
-  return text(fmt::format("(rank + 1) * {0} / ranks - rank * {0} / ranks", size));
+  return text(
+      fmt::format("({1} + 1) * {0} / {2} - {1} * {0} / {2}", size, group.rank_of_launch(), group.size_of_launch()));
 }
 
 }  // namespace
@@ -41,11 +42,12 @@ void Emitter::matmul(const ir::Op& op) {
   if (op.args[0] == op.args[1]) unsupported(op, "a matrix times itself", "copy it under another name first");
   const Id base = work_.id(op.name);
   const size_t dims = w.shape.size();
-  kernel.scalar("rows", base + "_rows", extent(w, dims - 2));
-  kernel.scalar("cols", base + "_cols", extent(w, dims - 1));
+  const GroupMap& group = work_.group(op.name);
+  kernel.scalar("rows", base + "_rows", extent(w, dims - 2, group));
+  kernel.scalar("cols", base + "_cols", extent(w, dims - 1, group));
   if (dims > 2) {
-    expr::Expr batch = extent(w, 0);
-    for (size_t d = 1; d + 2 < dims; ++d) batch = expr::binary(expr::Op::mul, batch, extent(w, d));
+    expr::Expr batch = extent(w, 0, group);
+    for (size_t d = 1; d + 2 < dims; ++d) batch = expr::binary(expr::Op::mul, batch, extent(w, d, group));
     kernel.scalar("batch", base + "_batch", batch);
   }
   kernel.matmul(work_.id(op.name), work_.id(op.args[0]), work_.id(op.args[1]));

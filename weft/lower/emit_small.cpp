@@ -88,13 +88,17 @@ void Emitter::smalls(int unit, int phase) {
     if (work_.value(op->name).phase == phase) ops.push_back(op);
   for (const ir::Op* op : ops)
     if (is_fold(*op) && loop_space(work_, *op) >= 0)
-      join_channels(*std::find_if(folds_.begin(), folds_.end(), [&](const Fold& f) { return f.op == op; }));
-  for (const Bundle& bundle : std::exchange(bundles_, {})) finish_bundle(bundle);
+      at(op->name),
+          join_channels(*std::find_if(folds_.begin(), folds_.end(), [&](const Fold& f) { return f.op == op; }));
+  for (const Bundle& bundle : std::exchange(bundles_, {})) at(bundle.reduces[0]->name), finish_bundle(bundle);
   for (const ir::Op* op : ops) {
     const Value& v = work_.value(op->name);
     if (loop_space(work_, *op) >= 0 || (is_op(*op, "all_reduce") && !v.made_by.empty())) continue;
+    at(is_op(*op, "send") ? op->args[0] : op->name);
     if (is_op(*op, "matmul"))
       matmul(*op);
+    else if (is_op(*op, "send"))
+      small_send(*op);
     else if (is_map(*op))
       small_map(*op);
     else if (is_fold(*op))
@@ -156,7 +160,7 @@ void Emitter::exchange(const Operand& source, const ir::Op& op, std::vector<Oper
   if (average) {
     KernelMaker kernel(work_, work_.id(op.name));
     kernel.input(work_.id(op.name));
-    kernel.average(work_.id(op.name));
+    kernel.average(work_.id(op.name), work_.group(op.name));
     total.kernel = kernel.finish({work_.id(op.name)});
   }
   add_once(put);
@@ -215,6 +219,13 @@ void Emitter::small_broadcast(const ir::Op& op) {
   add_once(algo::when(algo::other(algo::number("r"), algo::number(root.root)),
                       {algo::copy(text, algo::receive(f, algo::peer(root.root)), here)}));
   made_here(op.name, text);
+}
+
+void Emitter::small_send(const ir::Op& op) {
+  Body steps = send_steps(op, read(op.args[0], {}, -1), homes(op.name, {}));
+  at_all_of(op.args[0]);
+  for (const Item& item : steps) add_once(item);
+  work_.value(op.name).by_channel_zero = true;
 }
 
 void Emitter::small_map(const ir::Op& op) {

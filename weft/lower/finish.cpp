@@ -35,13 +35,26 @@ int root_of(const ir::Type& type) {
   return root ? std::stoi(root->rank) : -1;
 }
 
+void add_requirement(std::vector<plan::Expr>& list, const std::string& text) {
+  const plan::Expr e = algo::number(text);
+  for (const plan::Expr& known : list)
+    if (expr::print(known, expr::Syntax::plan) == expr::print(e, expr::Syntax::plan)) return;
+  list.push_back(e);
+}
+
 void require_roots(Work& work) {
-  int largest = 0;
+  std::map<std::string, int> largest;
   for (const Value& v : work.values) {
-    largest = std::max(largest, root_of(*v.type));
-    if (v.op && !v.op->attrs.root.empty()) largest = std::max(largest, std::stoi(v.op->attrs.root));
+    int& most = largest[v.type->group];
+    most = std::max(most, root_of(*v.type));
+    if (v.op && !v.op->attrs.root.empty()) most = std::max(most, std::stoi(v.op->attrs.root));
   }
-  if (largest > 0) work.out.plan.requirements.push_back(algo::number(fmt::format("n > {}", largest)));
+  std::vector<plan::Expr>& requirements = work.out.plan.requirements;
+  for (const auto& [name, root] : largest) {
+    const GroupMap& group = work.groups.at(name);
+    if (group.parts() > 1) add_requirement(requirements, fmt::format("n % {} == 0", group.parts()));
+    if (root > 0) add_requirement(requirements, fmt::format("{} > {}", group.size(), root));
+  }
 }
 
 // A space of coarser values has as many parts as its largest buffer of partial folds; a value of one part owns part 0.

@@ -74,6 +74,15 @@ class IndexDtypes {
   const expr::WeakDtype weak_of_;
 };
 
+// ranks(stage): how many ranks a group has.
+expr::Expr sized(const Work& work, const expr::Expr& e) {
+  if (e->op == expr::Op::call && e->name == "ranks" && e->args.size() == 1)
+    return expr::parse(GroupMap(*work.program, e->args[0]->name).size_of_launch(), expr::Syntax::program);
+  std::vector<expr::Expr> args;
+  for (const expr::Expr& arg : e->args) args.push_back(sized(work, arg));
+  return with_args(e, std::move(args));
+}
+
 bool has_index(const expr::Expr& e) {
   bool found = false;
   expr::visit(e, [&](const expr::Node& node) { found |= node.op == expr::Op::call && node.name == "index"; });
@@ -89,7 +98,7 @@ void KernelMaker::input(const plan::Id& name) { add_name(kernel_.inputs, name); 
 expr::Expr KernelMaker::body(const ir::Op& op) {
   check_positions(work_, op, op.value);
   const expr::Expr value = has_index(op.value) ? IndexDtypes(work_).stated(op.value) : op.value;
-  const expr::Expr closed = expr::substitute(value, work_.lets);
+  const expr::Expr closed = sized(work_, expr::substitute(value, work_.lets));
   for (const std::string& name : expr::names(closed))
     if (is_launch_scalar(work_, name)) add_name(used_, name);
   return expr::rename(closed, [&](const std::string& name) {
@@ -105,10 +114,11 @@ void KernelMaker::map(const ir::Op& op) {
   kernel_.body.push_back(line);
 }
 
-void KernelMaker::average(const plan::Id& name) {
+void KernelMaker::average(const plan::Id& name, const GroupMap& group) {
   kernel::Assignment line;
   line.name = name;
-  line.value = expr::binary(expr::Op::div, expr::name(name), expr::name("ranks"));
+  line.value =
+      expr::binary(expr::Op::div, expr::name(name), expr::parse(group.size_of_launch(), expr::Syntax::program));
   kernel_.body.push_back(line);
 }
 

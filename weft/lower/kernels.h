@@ -7,9 +7,9 @@ namespace weft::lower {
 
 class KernelMaker {
  public:
-  KernelMaker(Work& work, const std::string& base);  // its name is k_BASE
-  void input(const plan::Id& name);                  // once, however often it is named
-  void average(const plan::Id& name);                // name = name / ranks
+  KernelMaker(Work& work, const std::string& base);           // its name is k_BASE
+  void input(const plan::Id& name);                           // once, however often it is named
+  void average(const plan::Id& name, const GroupMap& group);  // name = name / ranks of the group
   void map(const ir::Op& op);
   void same(const plan::Id& name, const plan::Id& as);  // name = as
   void cast(const plan::Id& name, Dtype dtype);         // name = DTYPE(name)

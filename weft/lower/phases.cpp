@@ -18,7 +18,9 @@ void find_phases(Work& work) {
       const Value& from = work.value(arg);
       if (!from.op || from.unit != v.unit) continue;
       const bool contributes = is_scatter(*v.op) || is_op(*v.op, "all_reduce");  // peers read it: it must be in memory
-      const bool waits = mine >= 0 && (from.grade != Grade::big || loop_space(work, *from.op) != mine || contributes);
+      const bool moved = is_move(*from.op) && mine >= 0;
+      const bool waits =
+          moved || (mine >= 0 && (from.grade != Grade::big || loop_space(work, *from.op) != mine || contributes));
       v.phase = std::max(v.phase, from.phase + (waits ? 1 : 0));
     }
   }

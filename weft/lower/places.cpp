@@ -36,9 +36,10 @@ bool read_later(Work& work, const ir::Name& state, const Value& value) {
 plan::Expr owner(const Work& work, const Value& v) {
   if (v.grade != Grade::big) return nullptr;  // whole on every rank
   const bool in_parts = work.spaces[static_cast<size_t>(v.space)].in_parts;
-  if (std::holds_alternative<ir::Sliced>(v.type->layout)) return algo::number("r");
+  const GroupMap& group = work.group(v.name);
+  if (std::holds_alternative<ir::Sliced>(v.type->layout)) return group.place(algo::number("r"));
   if (const auto* root = std::get_if<ir::Root>(&v.type->layout); root && !in_parts)
-    return algo::number(fmt::format("sel(r == {}, 0, none)", root->rank));
+    return group.place(algo::number(fmt::format("sel(r == {}, 0, none)", root->rank)));
   return nullptr;
 }
 
@@ -51,6 +52,7 @@ plan::Id add_buffer(Work& work, const Value& v, plan::Buffer::Role role) {
   buffer.dtype = weft::name(pending_fold ? kernel::accumulator_dtype(v.type->dtype) : v.type->dtype);
   buffer.role = role;
   buffer.repl = v.decl && std::holds_alternative<ir::Replicated>(v.type->layout);
+  if (buffer.repl && !work.group(v.name).is_world()) buffer.repl_of = algo::number(work.group(v.name).id());
   buffer.own = owner(work, v);
   work.out.plan.buffers.push_back(buffer);
   BufferRecipe recipe;
@@ -66,7 +68,8 @@ plan::Id add_buffer(Work& work, const Value& v, plan::Buffer::Role role) {
 // Read in another step than the one that makes it. A gather made in the same step takes it from the register.
 bool read_elsewhere(Work& work, const Value& v) {
   const std::vector<Value*> readers = work.readers(v.name);
-  return std::any_of(readers.begin(), readers.end(), [&](const Value* reader) { return !same_step(work, *reader, v); });
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](const Value* reader) { return is_move(*reader->op) || !same_step(work, *reader, v); });
 }
 
 // A pending fold that the same phase finishes lives among the partial folds (emit_small.cpp).

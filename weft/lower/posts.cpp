@@ -32,6 +32,8 @@ PostTerm reduce(kernel::Reduction reduction, const Id& var, const std::string& h
 // Where a term is evaluated: which part, and on which rank where that matters ("" = here).
 struct Place {
   std::string part, peer;
+  int hops = 0;            // groups between here and there
+  std::string guard = {};  // where it is asked for; "": everywhere
 };
 
 class PostMaker {
@@ -40,17 +42,36 @@ class PostMaker {
 
   void run() {
     for (size_t s = 0; s < work_.spaces.size(); ++s) {
-      std::vector<std::pair<Id, ir::Name>> targets;  // in the order of states, then outputs
+      // One post for what is on the same ranks: in the order of states, then outputs.
+      std::map<std::string, std::vector<std::pair<Id, ir::Name>>> targets;
       for (const ir::Update& update : work_.program->updates)
         if (work_.value(update.value).space == static_cast<int>(s))
-          targets.emplace_back(work_.id(update.state), update.value);
+          targets[where(update.value)].emplace_back(work_.id(update.state), update.value);
       for (const ir::Out& out : work_.program->outs)
-        if (work_.value(out.value).space == static_cast<int>(s)) targets.emplace_back(work_.id(out.value), out.value);
-      if (!targets.empty()) post(targets);
+        if (work_.value(out.value).space == static_cast<int>(s))
+          targets[where(out.value)].emplace_back(work_.id(out.value), out.value);
+      for (const auto& [ranks, list] : targets) post(list);
     }
   }
 
  private:
+  // Which ranks have it, where that is not all of them.
+  std::string where(const ir::Name& name) const {
+    const ir::Type& type = work_.types.at(name);
+    const auto* root = std::get_if<ir::Root>(&type.layout);
+    const bool everywhere = work_.spaces[static_cast<size_t>(work_.value(name).space)].in_parts && root;
+    const std::string at_root = everywhere ? fmt::format("r == {}", root->rank) : "";
+    return work_.group(name).is_world() ? at_root : fmt::format("{} {} {}", type.group, ir::print(type), at_root);
+  }
+
+  // The root has all parts of such a value, the others none that anybody asks for.
+  std::string guard(const ir::Name& name) const {
+    const auto* root = std::get_if<ir::Root>(&work_.types.at(name).layout);
+    const Value& v = work_.value(name);
+    if (!root || v.grade != Grade::big || !work_.spaces[static_cast<size_t>(v.space)].in_parts) return "";
+    return expr::print(work_.group(name).place(algo::number("r == " + root->rank)), expr::Syntax::plan);
+  }
+
   // Maps are lines of one kernel; everything else is an input of it.
   struct Body {
     Body(Work& work, const std::string& base) : kernel(work, base) {}
@@ -65,10 +86,11 @@ class PostMaker {
     post.var = "p";
     std::vector<Id> outputs;
     Body body(work_, work_.id(source(targets[0].second)));
-    for (const auto& [buffer, value] : targets) reduced_first(body, source(value), {"p", ""});
+    const Place here{"p", "", 0, guard(targets[0].second)};
+    for (const auto& [buffer, value] : targets) reduced_first(body, source(value), here);
     for (const auto& [buffer, value] : targets) {
       post.targets.push_back(algo::slice(buffer, algo::part("p")));
-      need(body, source(value), {"p", ""});
+      need(body, source(value), here);
       outputs.push_back(work_.id(source(value)));
     }
     post.value = close(body, std::move(outputs));
@@ -78,8 +100,8 @@ class PostMaker {
   // What a gather gathers: the same value.
   ir::Name source(const ir::Name& name) const {
     const Value& v = work_.value(name);
-    const bool gathers =
-        v.op && is_gather(*v.op) && !std::holds_alternative<ir::Local>(work_.types.at(v.op->args[0]).layout);
+    const bool gathers = v.op && (is_gather(*v.op) || is_op(*v.op, "gather") || is_op(*v.op, "scatter")) &&
+                         !std::holds_alternative<ir::Local>(work_.types.at(v.op->args[0]).layout);
     return gathers ? source(v.op->args[0]) : name;
   }
 
@@ -117,7 +139,7 @@ class PostMaker {
     const bool average = v.op && v.op->attrs.reduce == ir::ReduceOp::avg;
     // A finished fold is rounded to its own type; it arrives in the accumulator's.
     if (is_finished_fold(v.name) && v.type->dtype != Dtype::f64) body.kernel.cast(id, v.type->dtype), body.lines = true;
-    if (average) body.kernel.average(id), body.lines = true;
+    if (average) body.kernel.average(id, work_.group(v.name)), body.lines = true;
   }
 
   bool is_finished_fold(const ir::Name& name) const {
@@ -154,17 +176,34 @@ class PostMaker {
     const ir::Op& op = *v.op;
     if (is_fold(op)) return fold(v, place);
     if (is_op(op, "matmul")) return matmul(op, place);
-    if (is_gather(op)) return whole(op.args[0], {place.part, op.attrs.root});  // a local value of the root
+    Place there = place;
+    if (is_gather(op)) {  // a local value of the root
+      there.peer = op.attrs.root;
+      return whole(op.args[0], there);
+    }
+    if (is_op(op, "send")) {
+      there.hops -= op.attrs.hops;
+      return whole(op.args[0], there);
+    }
     const Id var = variable();
-    return reduce(reduction(*op.attrs.reduce), var, "n", whole(op.args[0], {place.part, var}));
+    there.peer = var;
+    return reduce(reduction(*op.attrs.reduce), var, work_.group(op.name).size(), whole(op.args[0], there));
   }
 
   PostTerm declared(const Value& v, const Place& place) {
     const Id buffer = work_.id(v.name);
     const Parts parts = algo::part(v.grade == Grade::big ? place.part : "0");
-    if (!std::holds_alternative<ir::Local>(v.type->layout) || place.peer.empty())
+    const GroupMap& group = work_.group(v.name);
+    const bool local = std::holds_alternative<ir::Local>(v.type->layout);
+    if (group.is_world() && place.guard.empty() && (!local || place.peer.empty()))
       return cell(algo::slice(buffer, parts));
-    return cell(algo::slice_at(buffer, algo::peer(place.peer), parts));
+    const auto* root = std::get_if<ir::Root>(&v.type->layout);
+    std::string peer = local && !place.peer.empty() ? group.peer(place.peer) : "r";
+    if (root) peer = group.peer(root->rank);
+    if (std::holds_alternative<ir::Sliced>(v.type->layout)) peer = group.peer(place.part);
+    peer = group.shifted(peer, place.hops);
+    if (!place.guard.empty()) peer = fmt::format("sel({}, {}, none)", place.guard, peer);
+    return cell(algo::slice_at(buffer, algo::peer(peer), parts));
   }
 
   // A cut fold is its rank's part, and an all_reduce around it names the rank; else it goes over all parts.
@@ -172,12 +211,17 @@ class PostMaker {
     const ir::Op& op = *v.op;
     const int space = loop_space(work_, op);
     const bool small = space < 0, parted = site(work_, op).kind == Site::Kind::part;
-    if (small) return fold_at(op, {"0", place.peer});
+    const auto at_part = [&](const std::string& part) {
+      Place there = place;
+      there.part = part;
+      return there;
+    };
+    if (small) return fold_at(op, at_part("0"));
     if (std::holds_alternative<ir::Sliced>(v.type->layout)) return fold_at(op, place);
-    if (parted) return fold_at(op, {place.peer, place.peer});
-    if (!work_.spaces[static_cast<size_t>(space)].in_parts) return fold_at(op, {"0", place.peer});
+    if (parted) return fold_at(op, at_part(place.peer));
+    if (!work_.spaces[static_cast<size_t>(space)].in_parts) return fold_at(op, at_part("0"));
     const Id var = variable();
-    return reduce(fold_reduction(op), var, "n", fold_at(op, {var, place.peer}));
+    return reduce(fold_reduction(op), var, work_.group(op.name).size(), fold_at(op, at_part(var)));
   }
 
   PostTerm fold_at(const ir::Op& op, const Place& place) {
@@ -203,12 +247,29 @@ class PostMaker {
     for (const ir::Name& arg : op.args) {
       const Value& v = work_.value(arg);
       const bool sliced = std::holds_alternative<ir::Sliced>(v.type->layout);
-      PostTerm value = whole(arg, {sliced && !place.peer.empty() ? place.peer : place.part, place.peer});
-      if (!sliced && value.kind == PostTerm::Kind::cell)
-        value.cell.parts =
-            work_.spaces[static_cast<size_t>(v.space)].in_parts ? algo::parts("0", "n") : algo::part("0");
+      const std::string part = sliced && !place.peer.empty() ? place.peer : place.part;
+      const bool in_parts = work_.spaces[static_cast<size_t>(v.space)].in_parts;
+      Place there = place;
+      there.part = part;
+      PostTerm value = whole(arg, there);
+      const std::string n = work_.group(arg).size();
+      if (value.kind != PostTerm::Kind::cell)
+        value = sliced ? elements(arg, part, part + "+1", place) : elements(arg, "0", in_parts ? n : "1", place);
+      else if (!sliced)
+        value.cell.parts = in_parts ? algo::parts("0", n) : algo::part("0");
       term.args.push_back(std::move(value));
     }
+    return term;
+  }
+
+  // A computed operand is read whole: its elements in parts lo..hi.
+  PostTerm elements(const ir::Name& name, const std::string& lo, const std::string& hi, const Place& place) {
+    const Id var = variable();
+    Place there = place;
+    there.part = var;
+    PostTerm term = reduce(kernel::Reduction::sum, var, hi, whole(name, there));
+    term.lo = algo::number(lo);
+    term.reduction_param = work_.out.plan.spaces[static_cast<size_t>(work_.value(name).space)].name;
     return term;
   }
 

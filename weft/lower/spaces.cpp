@@ -118,7 +118,8 @@ class Classes {
   void check_coarse(const Value& v) const {
     const bool sliced = std::holds_alternative<ir::Sliced>(v.type->layout);
     const bool seen = !v.op || ir::is_out(*work_.program, v.name) || ir::update_of(*work_.program, v.name);
-    const bool moved = v.op && is_communication(*v.op) && !is_op(*v.op, "all_reduce") && !is_op(*v.op, "broadcast");
+    const bool moved = v.op && is_communication(*v.op) && !is_op(*v.op, "all_reduce") && !is_op(*v.op, "broadcast") &&
+                       !is_op(*v.op, "send");
     if ((sliced && seen) || moved)
       unsupported(v.name, "it is broadcast and also cut or communicated", "keep what is broadcast replicated");
   }
@@ -153,6 +154,7 @@ class Classes {
     }
     SpaceInfo info;
     info.shape = stripped(work_.values[i].type->shape);
+    info.group = work_.values[i].type->group;
     info.cut = cut_of(c);
     if (info.shape.size() == 1 && is_tensors(info.shape[0].name))
       info.tensors = info.shape[0].name;
@@ -200,20 +202,24 @@ class Classes {
   int find_or_add(const SpaceInfo& info, int64_t grain) {
     for (size_t s = 0; s < work_.spaces.size(); ++s) {
       SpaceInfo& other = work_.spaces[s];
-      if (other.grade != Grade::big || other.shape != info.shape ||
+      if (other.grade != Grade::big || other.shape != info.shape || other.group != info.group ||
           (other.cut != info.cut && other.cut >= 0 && info.cut >= 0))
         continue;
       other.cut = std::max(other.cut, info.cut);
       other.in_parts = other.in_parts || info.in_parts;
       work_.out.plan.spaces[s].grain = std::min(work_.out.plan.spaces[s].grain, grain);
-      work_.out.plan.spaces[s].parts = algo::number(other.in_parts ? "n" : "1");
+      work_.out.plan.spaces[s].parts = parts_of(other);
       return static_cast<int>(s);
     }
     plan::Space space;
     space.name = work_.fresh("s");
-    space.parts = algo::number(info.in_parts ? "n" : "1");
+    space.parts = parts_of(info);
     space.grain = grain;
     return add(space, info);
+  }
+
+  plan::Expr parts_of(const SpaceInfo& info) const {
+    return algo::number(info.in_parts ? work_.groups.at(info.group).size() : "1");
   }
 
   void place_coarse(size_t i) {

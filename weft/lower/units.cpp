@@ -10,17 +10,14 @@
 namespace weft::lower {
 namespace {
 
-void check_known(const Work& work, const ir::Op& op) {
-  const ir::Type& type = work.types.at(op.name);
-  if (type.group != "world")
-    unsupported(op, fmt::format("lives on group {}", type.group),
-                "only programs over world are lowered; run one program per group");
-  static const std::set<std::string_view> known = {"map",    "sum",        "prod",       "amax",
-                                                   "amin",   "matmul",     "all_reduce", "reduce_scatter",
-                                                   "reduce", "all_gather", "broadcast"};
+void check_known(const ir::Op& op) {
+  static const std::set<std::string_view> known = {"map",       "sum",        "prod",           "amax",   "amin",
+                                                   "matmul",    "all_reduce", "reduce_scatter", "reduce", "all_gather",
+                                                   "broadcast", "send",       "gather",         "scatter"};
   if (!known.count(op.def->name))
     unsupported(op, fmt::format("{} has no lowering", op.def->name),
-                "all_reduce, reduce_scatter, reduce, all_gather, broadcast, matmul, maps and folds have");
+                "all_reduce, reduce_scatter, reduce, all_gather, broadcast, gather, scatter, send, matmul, maps and "
+                "folds have");
 }
 
 void check_root(const ir::Op& op) {
@@ -70,7 +67,7 @@ algo::Collective collective_of(const ir::Op& op) {
 }
 
 bool is_big_collective(const Work& work, const ir::Op& op) {
-  return is_communication(op) && !ir::is_small(work.types.at(op.name));
+  return is_communication(op) && !is_move(op) && !ir::is_small(work.types.at(op.name));
 }
 
 // A sum in another order, or rounded on the way, needs the schedule's word.
@@ -91,8 +88,15 @@ void check_promise(const Work& work, const ir::Op& op, const algo::Algorithm& al
                 "say `round hops` in the launch line, or take pairwise or direct");
 }
 
+// Members of a group across others do not lie side by side, so they are spoken to one at a time.
+std::string default_algorithm(const Work& work, const ir::Unit& unit) {
+  if (!work.group(unit.ops[0]->name).across()) return work.options->mapped ? "direct" : "pairwise";
+  const auto halves = [](const ir::Op* op) { return is_op(*op, "reduce_scatter") || is_op(*op, "all_gather"); };
+  return std::any_of(unit.ops.begin(), unit.ops.end(), halves) ? "ring" : "chain";
+}
+
 const algo::Algorithm& algorithm_of(const Work& work, const ir::Unit& unit, const schedule::LaunchConfig& config) {
-  const std::string name = config.algorithm.value_or(work.options->mapped ? "direct" : "pairwise");
+  const std::string name = config.algorithm.value_or(default_algorithm(work, unit));
   const algo::Algorithm* algorithm = algo::find_algorithm(name);
   std::string known;
   for (const algo::Algorithm* a : algo::algorithms()) known += (known.empty() ? "" : ", ") + std::string(a->name());
@@ -141,11 +145,8 @@ void take_units(Work& work) {
     if (unit.block && unit.block->kind == ir::Block::Kind::overlap)
       unsupported(unit.block->name, "overlap blocks are not lowered yet",
                   "leave the overlap out: its members run one after the other");
-    for (const ir::Op* op : unit.ops) check_known(work, *op), check_root(*op);
+    for (const ir::Op* op : unit.ops) check_known(*op), check_root(*op);
   }
-  for (const ir::TensorDecl& decl : work.program->tensors)
-    if (decl.type.group != "world")
-      unsupported(decl.name, fmt::format("lives on group {}", decl.type.group), "only programs over world are lowered");
   for (const ir::HeaderDecl& decl : work.program->header)
     if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl))
       unsupported(ragged->name, "ragged sizes are not lowered", "pad to equal sizes");

@@ -9,10 +9,10 @@ namespace {
 
 // Names that mean something in a plan: numbers, functions, lets and families of the algorithms.
 const std::set<plan::Id> reserved = {
-    "r",         "n",           "c",       "none",    "and",     "or",      "not",         "inf",       "nan",   "sel",
-    "min",       "max",         "abs",     "log2c",   "p2floor", "sum",     "prod",        "ranks",     "after", "lag",
-    "by",        "run",         "next",    "prev",    "lo",      "hi",      "main",        "ag",        "down",  "norm",
-    "spread_to", "reduce_from", "arrived", "bit_and", "bit_or",  "bit_xor", "logical_and", "logical_or"};
+    "r",         "n",   "c",           "none",    "and",     "or",     "not",     "inf",         "nan",       "sel",
+    "min",       "max", "abs",         "log2c",   "p2floor", "sum",    "prod",    "ranks",       "after",     "lag",
+    "by",        "run", "next",        "prev",    "lo",      "hi",     "main",    "ag",          "down",      "norm",
+    "spread_to", "p2p", "reduce_from", "arrived", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or"};
 
 std::vector<std::string> launch_names(const ir::Program& program) {
   std::vector<std::string> names;
@@ -40,6 +40,7 @@ Work::Work(const ir::Program& p, const std::vector<schedule::LaunchConfig>& l, c
       lets(closed_lets(p)),
       scalars(launch_names(p)),
       taken(reserved) {
+  for (const auto& [name, type] : types) groups.try_emplace(type.group, p, type.group);
   for (const std::string& name : scalars) taken.insert(name);
 }
 
@@ -77,6 +78,7 @@ bool is_map(const ir::Op& op) { return op.def->op_class == ir::OpClass::map; }
 bool is_fold(const ir::Op& op) { return op.def->op_class == ir::OpClass::fold; }
 bool is_scatter(const ir::Op& op) { return is_op(op, "reduce_scatter") || is_op(op, "reduce"); }
 bool is_gather(const ir::Op& op) { return is_op(op, "all_gather") || is_op(op, "broadcast"); }
+bool is_move(const ir::Op& op) { return is_op(op, "send") || is_op(op, "gather") || is_op(op, "scatter"); }
 bool is_communication(const ir::Op& op) { return op.def->op_class == ir::OpClass::communication; }
 
 Site site(const Work& work, const ir::Op& op) {

@@ -8,6 +8,7 @@
 
 #include "weft/algo/build.h"
 #include "weft/ir/ops.h"
+#include "weft/lower/groups.h"
 #include "weft/lower/lower.h"
 
 namespace weft::lower {
@@ -54,6 +55,7 @@ struct Value {
 struct SpaceInfo {
   Grade grade = Grade::big;
   ir::Shape shape;
+  std::string group = "world";
   int cut = -1, of = -1;
   std::string tensors;
   bool in_parts = false;  // parts n, else 1
@@ -75,7 +77,8 @@ struct Work {
   const LowerOptions* options;
   ir::Types types;
   std::map<std::string, expr::Expr> lets;
-  std::vector<std::string> scalars;  // program scalars in order, then sizes
+  std::map<std::string, GroupMap> groups;  // those that values live on
+  std::vector<std::string> scalars;        // program scalars in order, then sizes
 
   // 1. units
   std::vector<ir::Unit> units;
@@ -96,6 +99,7 @@ struct Work {
   plan::Id id(const ir::Name& name);                  // its name in the plan: m1.s -> m1_s
   plan::Id fresh(const std::string& base);            // a name of the plan that nothing has yet
   std::vector<Value*> readers(const ir::Name& name);  // statements that read it
+  const GroupMap& group(const ir::Name& name) const { return groups.at(types.at(name).group); }
 };
 
 // ---- questions about statements
@@ -104,6 +108,7 @@ bool is_map(const ir::Op& op);
 bool is_fold(const ir::Op& op);
 bool is_scatter(const ir::Op& op);  // reduce_scatter, reduce
 bool is_gather(const ir::Op& op);   // all_gather, broadcast
+bool is_move(const ir::Op& op);     // send, gather, scatter: by links alone, behind the step that makes what they move
 bool is_communication(const ir::Op& op);
 Site site(const Work& work, const ir::Op& op);
 kernel::Reduction reduction(ir::ReduceOp op);

@@ -291,6 +291,8 @@ void Reader::buffer_option(Buffer& buffer, Piece word, Piece& rest) {
     buffer.mapped = true;
   } else if (word == "repl") {
     buffer.repl = true;
+    const Piece of = trim(scan::take_until(rest, {"mapped", "own", "depth", "alias"}));
+    if (!of.empty()) buffer.repl_of = expression(of);
   } else if (word == "own") {
     buffer.own = expression(
         required(scan::take_until(rest, {"mapped", "repl", "depth", "alias"}), word, "the part that exists here"));
@@ -302,7 +304,7 @@ void Reader::buffer_option(Buffer& buffer, Piece word, Piece& rest) {
     buffer.alias = declared(other, find_buffer(plan_, Id(other)), "buffer");
   } else {
     refuse(word, fmt::format("`{}` is not expected here", word),
-           "buffer NAME SPACE DTYPE ROLE [mapped] [own E] [repl] [depth D] [alias B]");
+           "buffer NAME SPACE DTYPE ROLE [mapped] [own E] [repl [E]] [depth D] [alias B]");
   }
 }
 

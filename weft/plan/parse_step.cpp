@@ -377,7 +377,9 @@ PostTerm Reader::term(Piece text) {
   if (open != Piece::npos) {
     kernel::Reduction reduction;
     Id param;
-    return names_reduction(text.substr(0, open), reduction, param) ? reduce_term(text, open) : call_term(text, open);
+    const Piece name = text.substr(0, open);
+    const bool ranges = names_reduction(name, reduction, param) || find_space(plan_, Id(name)) >= 0;
+    return ranges ? reduce_term(text, open) : call_term(text, open);
   }
   PostTerm result;
   const Operand operand = this->operand(text, false);
@@ -391,7 +393,9 @@ PostTerm Reader::term(Piece text) {
 PostTerm Reader::reduce_term(Piece text, size_t open) {
   PostTerm result;
   result.kind = PostTerm::Kind::reduce;
-  names_reduction(text.substr(0, open), result.reduction, result.reduction_param);
+  if (!names_reduction(text.substr(0, open), result.reduction, result.reduction_param))
+    result.reduction_param =
+        Id(text.substr(0, open));  // a space: its elements in these parts, which a tile reads whole
   if (scan::closing(text, open) != text.size() - 1)
     refuse(text, "the reduction is not closed", "sum(i in 0..n: x@i[p])");
   const Piece inside = text.substr(open + 1, text.size() - open - 2);

@@ -128,6 +128,7 @@ struct Buffer {
   Id name, space;
   std::string dtype;                  // a dtype, or a parameter that names one
   bool mapped = false, repl = false;  // peers may access it; same content on all ranks
+  Expr repl_of;                       // repl: on ranks where this is equal; null: on all
   Expr own;                           // null: all parts; else only that part exists here
   int depth = 0;                      // 0: all chunks; d: d chunks, in turn
   Id alias;                           // same memory as that buffer

@@ -162,7 +162,7 @@ class Printer {
     std::string out = fmt::format("buffer {} {} {} {}", b.name, b.space, b.dtype, word(b.role));
     if (b.mapped) out += " mapped";
     if (b.own) out += " own " + text(b.own);
-    if (b.repl) out += " repl";
+    if (b.repl) out += b.repl_of ? " repl " + text(b.repl_of) : " repl";
     if (b.depth) out += fmt::format(" depth {}", b.depth);
     if (!b.alias.empty()) out += " alias " + b.alias;
     line(out);

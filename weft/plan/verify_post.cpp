@@ -25,6 +25,12 @@ bool parse_integer(const std::string& text, int64_t& value) {
   return used == text.size();
 }
 
+// `s(j in lo..hi: T)`: the elements of T in those parts of the space s, as a tile reads them; -1: a reduction.
+int elements_of(const Plan& plan, const PostTerm& post) {
+  return post.kind == PostTerm::Kind::reduce && !post.reduction_param.empty() ? find_space(plan, post.reduction_param)
+                                                                              : -1;
+}
+
 }  // namespace
 
 // ---- numbers
@@ -111,8 +117,9 @@ void PostTerms::collect_needs(const PostTerm& post, std::vector<Id>& bound, bool
   const int kernel = post.kind == PostTerm::Kind::kernel ? find_kernel(plan, post.call.name) : -1;
   const bool folds = kernel >= 0 && kernel::kind(at(plan.kernels, kernel)) == kernel::Kind::fold;
   needs.cell |= kernel >= 0 && !folds && !folded;
+  const bool whole = elements_of(plan, post) >= 0;
   if (post.kind == PostTerm::Kind::reduce) bound.push_back(post.var);
-  for (const PostTerm& arg : post.args) collect_needs(arg, bound, folded || folds, needs);
+  for (const PostTerm& arg : post.args) collect_needs(arg, bound, folded || folds || whole, needs);
   if (post.kind == PostTerm::Kind::reduce) bound.pop_back();
 }
 
@@ -143,7 +150,8 @@ std::optional<PostTerms::Value> PostTerms::term(const PostTerm& post, const Cont
 std::optional<PostTerms::Value> PostTerms::compute(const PostTerm& post, const Context& context, size_t output) {
   switch (post.kind) {
     case PostTerm::Kind::cell: return cell(post, context);
-    case PostTerm::Kind::reduce: return reduce(post, context);
+    case PostTerm::Kind::reduce:
+      return elements_of(run_->subject().instance.plan(), post) < 0 ? reduce(post, context) : elements(post, context);
     case PostTerm::Kind::kernel: return apply(post, context, output);
     case PostTerm::Kind::constant: return Value{run_->subject().terms.constant(post.value), Dtype::f64};
   }
@@ -163,7 +171,7 @@ Term PostTerms::leaf(int buffer, int rank, const Coord& coord, int launch) {
   const Buffer& text = at(run_->subject().instance.plan().buffers, buffer);
   if (text.role == Buffer::Role::state) return run_->before(rank, launch, buffer, coord);
   if (text.role == Buffer::Role::in || text.role == Buffer::Role::inout)
-    return run_->subject().terms.input(buffer, text.repl ? -1 : rank, coord, launch);
+    return run_->subject().terms.input(buffer, run_->holder(buffer, rank), coord, launch);
   refuse_post(text.name + " is neither an input nor a state", "write what it holds in terms of inputs and states");
 }
 
@@ -220,6 +228,28 @@ std::optional<PostTerms::Value> PostTerms::reduce(const PostTerm& post, const Co
   return Value{run_->subject().terms.fold(reduction, accumulate_dtype(dtype), list), dtype};
 }
 
+std::optional<PostTerms::Value> PostTerms::elements(const PostTerm& post, const Context& context) {
+  const int space = elements_of(run_->subject().instance.plan(), post);
+  const SpaceShape& shape = run_->spaces()[space];
+  std::vector<Term> list;
+  Dtype dtype = Dtype::f32;
+  for (int64_t i = numbers_(post.lo), hi = numbers_(post.hi); i < hi; ++i) {
+    const int part = static_cast<int>(wrap(i, shape.parts));
+    numbers_.push(post.var, i);
+    for (int share = 0; share < shape.shares; ++share)
+      for (int chunk = 0; chunk < run_->chunks(context.rank, context.launch, space, part); ++chunk)
+        for (int slice = 0; slice < shape.slices; ++slice) {
+          const auto value =
+              term(post.args[0], {context.rank, context.launch, space, {part, share, chunk, slice}}, SIZE_MAX);
+          list.push_back(value ? value->term : no_term);
+          if (value) dtype = value->dtype;
+        }
+    numbers_.pop();
+  }
+  if (std::find(list.begin(), list.end(), no_term) != list.end()) return std::nullopt;
+  return Value{run_->subject().terms.all(list), dtype};
+}
+
 // ---- kernels
 const PostTerm* PostTerms::first_cell(const PostTerm& post) const {
   if (post.kind == PostTerm::Kind::cell) return &post;
@@ -238,7 +268,7 @@ std::optional<std::vector<TermOutput>> PostTerms::outputs(const PostTerm& post, 
     if (!value) return std::nullopt;
     dtypes.push_back(value->dtype);
     inputs.push_back(arg.kind == PostTerm::Kind::reduce ? terms.cast(value->dtype, value->term) : value->term);
-    const PostTerm* cell = first_cell(arg);
+    const PostTerm* cell = elements_of(run_->subject().instance.plan(), arg) < 0 ? first_cell(arg) : nullptr;
     const int buffer = cell ? find_buffer(run_->subject().instance.plan(), cell->cell.name) : -1;
     any_aligned |= buffer >= 0 && run_->spaces().aligned(run_->subject().instance.buffer_space(buffer), context.space);
   }

@@ -62,6 +62,7 @@ class PostTerms {
   std::optional<Value> compute(const PostTerm& post, const Context& context, size_t output);
   std::optional<Value> cell(const PostTerm& post, const Context& context);
   std::optional<Value> reduce(const PostTerm& post, const Context& context);
+  std::optional<Value> elements(const PostTerm& post, const Context& context);
   std::optional<Value> apply(const PostTerm& post, const Context& context, size_t output);
   std::optional<Value> fold(const PostTerm& post, const Context& context, int kernel, size_t output);
   std::optional<std::vector<TermOutput>> outputs(const PostTerm& post, const Context& context, int kernel);

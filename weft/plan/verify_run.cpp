@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "weft/plan/verify_post.h"
+
 namespace weft::plan {
 
 namespace {
@@ -273,6 +275,21 @@ void SymbolicRun::each_cell(int rank, int launch, int buffer, F&& f) {
   }
 }
 
+// Whose content a rank's input stands for: -1 where all ranks have the same, else the first that has.
+int SymbolicRun::holder(int buffer, int rank) const {
+  const Buffer& text = at(subject_->instance.plan().buffers, buffer);
+  if (!text.repl) return rank;
+  if (!text.repl_of) return -1;
+  PostNumbers numbers(subject_->instance);
+  numbers.begin(rank);
+  const int64_t mine = numbers(text.repl_of);
+  for (int other = 0; other < rank; ++other) {
+    numbers.begin(other);
+    if (numbers(text.repl_of) == mine) return other;
+  }
+  return rank;
+}
+
 void SymbolicRun::touch_user(int rank, int launch, int buffer, const Coord& coord, bool end) {
   const Buffer& text = at(subject_->instance.plan().buffers, buffer);
   using Role = Buffer::Role;
@@ -285,7 +302,7 @@ void SymbolicRun::touch_user(int rank, int launch, int buffer, const Coord& coor
   if (!reads && !fresh && !(end && text.role == Role::in)) return;
   const int race = memory_.access(cell, user(rank), clock(user(rank)), !reads);
   if (fresh) {
-    cell.term = subject_->terms.input(buffer, text.repl ? -1 : rank, coord, launch);
+    cell.term = subject_->terms.input(buffer, holder(buffer, rank), coord, launch);
     cell.launch = launch;
   }
   if (race < 0) return;

@@ -79,6 +79,7 @@ class SymbolicRun : public Domain {
   Term before(int rank, int launch, int buffer, const Coord& coord) const;
   Term after(int rank, int launch, int buffer, const Coord& coord) const;
   int chunks(int rank, int launch, int space, int part);
+  int holder(int buffer, int rank) const;
   // Blocks that exchange messages: (lane, block) of both ends.
   const std::set<std::pair<std::pair<int, int>, std::pair<int, int>>>& joined() const { return joined_; }
 

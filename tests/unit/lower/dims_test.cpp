@@ -65,5 +65,15 @@ TEST(Dims, EmptyAndSmallSizes) {
           true, 8);
 }
 
+// Products of computed values: gathered ones are read whole, slices in their part.
+TEST(Dims, ProductsOfComputedValues) {
+  const std::string text =
+      "program 1 sp\ndim B S H F\nin x i32[B, S, H] sliced(1)\nin w1 i32[H, F] sliced(1)\nin w2 i32[F, H] sliced(0)\n"
+      "n = x * 2 + 1\ng = all_gather(n)\nh = matmul(g, w1)\na = max(h, 0)\nz = matmul(a, w2)\n"
+      "s = reduce_scatter(sum, z, 1)\ny = s + x\nout y\n";
+  check(text, "", {{{"B", 2}, {"S", 5}, {"H", 3}, {"F", 7}}, {}}, true, 4);
+  check(text, "fuse f: s y\n", {{{"B", 2}, {"S", 4}, {"H", 3}, {"F", 9}}, {}}, true, 4);
+}
+
 }  // namespace
 }  // namespace weft::lower

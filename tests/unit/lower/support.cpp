@@ -82,9 +82,13 @@ Wholes random_wholes(const ir::Program& program, const ir::Sizes& sizes, std::mt
   Wholes wholes;
   for (const ir::TensorDecl& decl : program.tensors) {
     if (decl.state && !states) continue;
-    const int copies = std::holds_alternative<ir::Local>(decl.type.layout) ? sizes.ranks : 1;
-    for (int k = 0; k < copies; ++k)
-      wholes[decl.name].push_back(random_tensor(decl.type, sizes, random, is_positive(decl)));
+    const ir::GroupRanks group = ir::group_ranks(program, decl.type.group, sizes);
+    const bool local = std::holds_alternative<ir::Local>(decl.type.layout);
+    std::vector<ir::Tensor> each;  // of each rank, or each group
+    for (int k = 0; k < (local ? sizes.ranks : group.groups()); ++k)
+      each.push_back(random_tensor(decl.type, sizes, random, is_positive(decl)));
+    for (int r = 0; r < sizes.ranks; ++r)
+      wholes[decl.name].push_back(each[static_cast<size_t>(local ? r : group.group_of[static_cast<size_t>(r)])]);
   }
   return wholes;
 }
@@ -120,13 +124,17 @@ ir::Tensor slice(const ir::Tensor& whole, int d, int rank, int ranks) {
 
 ir::Values evaluator_inputs(const ir::Program& program, const Wholes& wholes, int ranks) {
   ir::Values values;
-  for (const ir::TensorDecl& decl : program.tensors)
+  for (const ir::TensorDecl& decl : program.tensors) {
+    ir::Sizes sizes;
+    sizes.ranks = ranks;
+    const ir::GroupRanks group = ir::group_ranks(program, decl.type.group, sizes);
     for (int r = 0; r < ranks; ++r) {
-      const std::vector<ir::Tensor>& whole = wholes.at(decl.name);
-      const ir::Tensor& mine = whole[whole.size() == 1 ? 0 : static_cast<size_t>(r)];
+      const ir::Tensor& mine = wholes.at(decl.name)[static_cast<size_t>(r)];
       const auto* sliced = std::get_if<ir::Sliced>(&decl.type.layout);
-      values[decl.name].push_back(sliced ? slice(mine, sliced->dim, r, ranks) : mine);
+      values[decl.name].push_back(
+          sliced ? slice(mine, sliced->dim, group.index_of[static_cast<size_t>(r)], group.size()) : mine);
     }
+  }
   return values;
 }
 
@@ -178,7 +186,7 @@ class Launcher {
       const auto whole = wholes.find(recipe.state ? recipe.state_name : recipe.value);
       if (recipe.output || recipe.value.empty() || whole == wholes.end()) continue;
       for (int r = 0; r < sizes_.ranks; ++r) {
-        const ir::Tensor& tensor = whole->second[whole->second.size() == 1 ? 0 : static_cast<size_t>(r)];
+        const ir::Tensor& tensor = whole->second[static_cast<size_t>(r)];
         each(r, static_cast<int>(b), [&](int64_t position, unsigned char* at) {
           if (is_float(tensor.dtype))
             store_f64(tensor.dtype, at, tensor.f[static_cast<size_t>(position)]);
@@ -218,10 +226,16 @@ struct Run {
 };
 
 // Slices are compared by their place in the whole value.
-std::vector<ir::Tensor> whole(const ir::Type& type, const std::vector<ir::Tensor>& ranks) {
+std::vector<ir::Tensor> whole(const ir::Type& type, std::vector<ir::Tensor> ranks, const ir::GroupRanks& group) {
   const auto* sliced = std::get_if<ir::Sliced>(&type.layout);
   if (!sliced) return ranks;
-  return std::vector<ir::Tensor>(ranks.size(), ir::concatenate(ranks, sliced->dim));
+  for (const std::vector<int>& members : group.members) {
+    if (!ir::present(type, group, members[0])) continue;
+    std::vector<ir::Tensor> parts;
+    for (const int r : members) parts.push_back(ranks[static_cast<size_t>(r)]);
+    for (const int r : members) ranks[static_cast<size_t>(r)] = ir::concatenate(parts, sliced->dim);
+  }
+  return ranks;
 }
 
 Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const Sizing& sizing, uint64_t seed,
@@ -244,11 +258,13 @@ Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const 
   options.round_named = how.round_named;
   for (int k = 0; k < how.launches; ++k) {
     const ir::Result result = ir::evaluate(naive, sizes, values, options);
+    const auto whole_of = [&](const ir::Name& name, const std::vector<ir::Tensor>& list) {
+      return whole(types.at(name), list, ir::group_ranks(naive, types.at(name).group, sizes));
+    };
     for (const ir::Update& update : naive.updates)
       values[update.state] = result.values.at("update:" + update.state),
-      run.reference[update.state] = whole(types.at(update.state), values[update.state]);
-    for (const ir::Out& out : naive.outs)
-      run.reference[out.value] = whole(types.at(out.value), result.values.at(out.value));
+      run.reference[update.state] = whole_of(update.state, values[update.state]);
+    for (const ir::Out& out : naive.outs) run.reference[out.value] = whole_of(out.value, result.values.at(out.value));
     if (k + 1 == how.launches) break;
     const ir::Values next = evaluator_inputs(
         naive,

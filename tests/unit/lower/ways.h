@@ -39,10 +39,13 @@ inline void check(const std::string& text, const std::string& directives, const 
       SCOPED_TRACE(fmt::format("{} channels {}\n{}", way.algorithm, channels, plan::print(lowered.plan)));
       plan::VerifyOptions options;
       options.ranks = {1, 2, 3};
-      if (!lowered.plan.requirements.empty()) options.ranks = {2, 3};
+      if (!lowered.plan.requirements.empty()) options.ranks = plan::admitted_ranks(lowered.plan);
+      if (options.ranks.size() > 3) options.ranks.resize(3);
       const plan::Verdict verdict = plan::verify(lowered.plan, options);
       ASSERT_TRUE(verdict.ok()) << plan::print(verdict.findings[0]);
-      for (int ranks = lowered.plan.requirements.empty() ? 1 : 2; ranks <= most_ranks; ranks += channels) {
+      const std::vector<int> admitted = plan::admitted_ranks(lowered.plan);
+      for (size_t at = 0; at < admitted.size() && admitted[at] <= most_ranks; at += static_cast<size_t>(channels)) {
+        const int ranks = admitted[at];
         Agreement how;
         how.exact = exact;
         how.chunk.assign(lowered.plan.spaces.size(), 16 + static_cast<int64_t>(seed % 17));
