@@ -25,6 +25,8 @@
 #include "weft/base/text.h"
 #include "weft/transport/board.h"
 #include "weft/transport/mapping.h"
+#include "weft/transport/socket.h"
+#include "weft/transport/tcp.h"
 #include "weft/transport/wait.h"
 
 namespace weft::transport {
@@ -39,26 +41,6 @@ struct Hello {
   std::array<unsigned char, 32> secret{};
 };
 enum class Answer : uint32_t { welcome = 1, other_size, taken, out_of_range };
-
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
-    return *this;
-  }
-  ~Fd() { reset(-1); }
-  void reset(int fd) {
-    if (fd_ >= 0) close(fd_);
-    fd_ = fd;
-  }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 [[noreturn]] void refused(const std::string& what) {
   throw Error(ErrorKind::io, fmt::format("{}: {}", what, std::strerror(errno)));
@@ -360,7 +342,20 @@ constexpr Launcher launchers[] = {
     {"srun", "SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID", "SLURM_STEP_ID"},
 };
 
-// A folder of this user's own: a name in /tmp that anybody can guess must not be anybody's to take.
+constexpr std::string_view tcp_prefix = "tcp://";
+bool is_tcp(const JoinOptions& options) { return options.file.rfind(tcp_prefix, 0) == 0; }
+
+// Ranks of one launcher on one host usually have one parent: its number names a job that has no name.
+std::string job_name(const Launcher& launcher) {
+  std::string job;
+  for (const char* part : {launcher.job, launcher.step})
+    for (const char c : *part ? text(part) : "") job += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return job.empty() ? std::to_string(getppid()) : job;
+}
+
+}  // namespace
+
+// A name in /tmp that anybody can guess must not be anybody's to take.
 std::string meeting_folder() {
   const std::string base = text("XDG_RUNTIME_DIR").empty() ? "/tmp" : text("XDG_RUNTIME_DIR");
   const std::string folder = fmt::format("{}/weft-{}", base, geteuid());
@@ -373,17 +368,13 @@ std::string meeting_folder() {
   return folder;
 }
 
-// Ranks of one launcher on one host usually have one parent: its number names a job that has no name.
-std::string job_name(const Launcher& launcher) {
-  std::string job;
-  for (const char* part : {launcher.job, launcher.step})
-    for (const char c : *part ? text(part) : "") job += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return job.empty() ? std::to_string(getppid()) : job;
-}
-
-}  // namespace
-
 std::unique_ptr<Transport> join_job(const JoinOptions& options) {
+  if (is_tcp(options)) {
+    TcpJoinOptions tcp;
+    tcp.rank = options.rank, tcp.ranks = options.ranks, tcp.timeout_ns = options.timeout_ns;
+    tcp.meeting = options.file.substr(tcp_prefix.size()), tcp.secret = env("WEFT_SECRET");
+    return join_tcp(tcp);
+  }
   if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
     throw Error(ErrorKind::user, fmt::format("rank {} of {} ranks", options.rank, options.ranks), "ranks count from 0");
   if (options.file.empty() && options.ranks > 1)
@@ -406,14 +397,15 @@ std::optional<JoinOptions> join_from_environment() {
   for (const Launcher& launcher : launchers) {
     const auto rank = number(launcher.rank), ranks = number(launcher.ranks);
     if (!rank || !ranks) continue;
-    const auto local = *launcher.local_ranks ? number(launcher.local_ranks) : ranks;
-    if (local && *local != *ranks)
-      throw Error(ErrorKind::unsupported, fmt::format("{} of {} ranks are on this host", *local, *ranks),
-                  "start all ranks on one host: there is no network transport yet");
     JoinOptions options;
     options.rank = *rank;
     options.ranks = *ranks;
     options.file = text("WEFT_RENDEZVOUS");
+    const auto local = *launcher.local_ranks ? number(launcher.local_ranks) : ranks;
+    if (local && *local != *ranks && !is_tcp(options))
+      throw Error(ErrorKind::user, fmt::format("{} of {} ranks are on this host", *local, *ranks),
+                  "ranks of several hosts meet over TCP: set WEFT_RENDEZVOUS=tcp://HOST:PORT (a free port of rank 0's "
+                  "host) and WEFT_SECRET, the same on all");
     if (options.file.empty())
       options.file = fmt::format("{}/{}-{}", meeting_folder(), launcher.name, job_name(launcher));
     return options;

@@ -17,7 +17,9 @@ namespace weft::transport {
 
 struct JoinOptions {
   int rank = 0, ranks = 1;
-  std::string file;        // where to meet: the same path on all ranks, and not used by another job at the same time
+  // Where to meet: the same path on all ranks, and not used by another job at the same time. "tcp://HOST:PORT", an address
+  // of rank 0's host: over TCP, with the secret in WEFT_SECRET (tcp.h).
+  std::string file;
   int64_t timeout_ns = 0;  // 0: WEFT_TIMEOUT_S
   bool pin = false;
 };
@@ -26,8 +28,12 @@ struct JoinOptions {
 // Error(agreement) where ranks differ about how many they are or two claim one rank.
 std::unique_ptr<Transport> join_job(const JoinOptions& options);
 
+// A folder of this user's own, for meetings: /tmp/weft-UID or below XDG_RUNTIME_DIR; Error(io) where it is not.
+std::string meeting_folder();
+
 // What a launcher left in the environment: Open MPI, MPICH and Intel MPI (PMI), srun, torchrun (RANK, WORLD_SIZE), or
-// WEFT_RANK, WEFT_RANKS and WEFT_RENDEZVOUS. Nothing: none of them started this process. Error(user) where ranks are on several hosts.
+// WEFT_RANK, WEFT_RANKS and WEFT_RENDEZVOUS. Nothing: none of them started this process. Error(user) where ranks are on
+// several hosts and have no address to meet at.
 std::optional<JoinOptions> join_from_environment();
 
 }  // namespace weft::transport

@@ -26,6 +26,7 @@ class Fd {
   ~Fd() { reset(-1); }
   void reset(int fd);
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;

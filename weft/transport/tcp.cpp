@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <fstream>
@@ -16,11 +18,13 @@
 
 #include "weft/base/env.h"
 #include "weft/base/file.h"
+#include "weft/base/hash.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/transport/board.h"
 #include "weft/transport/layered.h"
 #include "weft/transport/mapping.h"
+#include "weft/transport/rendezvous.h"
 #include "weft/transport/tcp_meet.h"
 #include "weft/transport/wait.h"
 #include "weft/transport/wire.h"
@@ -72,7 +76,10 @@ class TcpTransport final : public BoardTransport, FrameSink {
 
   ~TcpTransport() override {
     const bool well = std::uncaught_exceptions() == unwinding_ && !abort_word().load();
-    if (!well) return;
+    if (!well) {
+      leave_quietly();
+      return;
+    }
     for (Peer& peer : peers_)
       if (!peer.wires.empty()) peer.wires[0]->send(frame_of(Frame::bye), nullptr, nullptr, nullptr, false);
     // A connection that is closed while something unread stands in it is reset, and with it what the peer has not read.
@@ -396,6 +403,21 @@ class TcpTransport final : public BoardTransport, FrameSink {
     raise(other.failure());
   }
 
+  // After a failure: what was said last must not be taken away by a reset, so peers have a moment to hang up too.
+  void leave_quietly() {
+    std::vector<std::byte> dropped(1 << 16);
+    for (Peer& peer : peers_)
+      for (auto& wire : peer.wires) shutdown(wire->fd(), SHUT_WR);
+    const int64_t until = clock_ns() + 200'000'000;
+    for (Peer& peer : peers_)
+      for (auto& wire : peer.wires)
+        while (clock_ns() < until) {
+          const ssize_t got = recv(wire->fd(), dropped.data(), dropped.size(), MSG_DONTWAIT);
+          if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) break;
+          if (got < 0) usleep(500);
+        }
+  }
+
   void wait_for_sockets(int64_t at_most_ns) {
     std::vector<pollfd> looks;
     {
@@ -432,6 +454,35 @@ Fd open_listener(bool loopback) {
   const std::string filter = env("WEFT_SOCKET_IFNAME"), family = env("WEFT_SOCKET_FAMILY");
   if (loopback && filter.empty()) return listen_at(parse_address(family == "6" ? "[::1]:0" : "127.0.0.1:0"));
   return listen_at(local_addresses(filter, family).front());
+}
+
+// What tells hosts apart, and namespaces of one host that cannot share memory: a boot, its network (abstract sockets), its
+// files, and the user.
+std::string host_identity() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  struct stat network {
+  }, files{};
+  stat("/proc/self/ns/net", &network);
+  stat("/proc/self/ns/mnt", &files);
+  return fmt::format("{}/{}/{}/{}", boot, network.st_ino, files.st_ino, geteuid());
+}
+
+// Ranks whose identity is this one's meet once more, at a file, and share memory.
+Host host_among(const std::vector<std::string>& identities, const TcpJoinOptions& options) {
+  Host host;
+  const std::string& mine = identities[static_cast<size_t>(options.rank)];
+  int local_ranks = 0;
+  for (const std::string& identity : identities) host.local.push_back(identity == mine ? local_ranks++ : -1);
+  if (local_ranks < 2) return {};
+  JoinOptions join;
+  join.rank = host.local[static_cast<size_t>(options.rank)], join.ranks = local_ranks;
+  join.timeout_ns = options.timeout_ns;
+  join.file =
+      fmt::format("{}/tcp-{}", meeting_folder(), hash_hex(options.meeting + "\n" + options.secret + "\n" + mine));
+  host.owned = join_job(join);
+  host.shares = host.owned.get();
+  return host;
 }
 
 std::string hex(const Secret& secret) {
@@ -478,13 +529,21 @@ std::unique_ptr<Transport> join_tcp(const TcpJoinOptions& options) {
   mesh.until_ns = now_ns() + deadline_ns(options.timeout_ns);
   mesh.secret = secret_of(options.secret);
   const Fd listener = open_listener(parse_address(options.meeting).text().rfind("127.", 0) == 0);
-  std::vector<std::string> addresses{bound_address(listener.get()).text()};
-  if (options.ranks > 1) addresses = meet_at(options.meeting, addresses[0], mesh);
+  const std::string mine =
+      bound_address(listener.get()).text() + " " + (options.host.empty() ? host_identity() : options.host);
+  std::vector<std::string> addresses{mine}, identities;
+  if (options.ranks > 1) addresses = meet_at(options.meeting, mine, mesh);
+  for (std::string& text : addresses) {
+    const size_t space = std::min(text.find(' '), text.size());
+    identities.push_back(text.substr(std::min(space + 1, text.size())));
+    text.resize(space);
+  }
   RankOptions rank_options;
   rank_options.timeout_ns = deadline_ns(options.timeout_ns);
-  auto transport =
-      std::make_unique<TcpTransport>(private_board(options.ranks), options.rank, options.ranks, rank_options, Host{},
-                                     nullptr, connect_mesh(listener.get(), addresses, mesh));
+  auto sockets = connect_mesh(listener.get(), addresses, mesh);
+  Host host = host_among(identities, options);
+  auto transport = std::make_unique<TcpTransport>(private_board(options.ranks), options.rank, options.ranks,
+                                                  rank_options, std::move(host), nullptr, std::move(sockets));
   set_log_rank(options.rank);
   transport->barrier("all ranks have joined");
   return transport;

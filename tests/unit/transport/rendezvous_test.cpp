@@ -102,7 +102,9 @@ TEST(Rendezvous, StrangersAreTurnedAwayAndHoldNobodyUp) {
     ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address),
                       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + socket_name.size())),
               0);
-    if (!said.empty()) EXPECT_EQ(send(fd, said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));
+    if (!said.empty()) {
+      EXPECT_EQ(send(fd, said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));
+    }
     doors.push_back(fd);
   }
   const pid_t guest = start(file, 1, [&] { use(*join_job(options(file, 1, 2))); });

@@ -2,12 +2,16 @@
 // over several connections, and ranks that only have an address in common.
 #include "weft/transport/tcp.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -47,12 +51,12 @@ std::string free_address() {
 // Joins as a rank in a thread of its own; the error it ends in.
 struct Guest {
   Guest(const std::string& meeting, int rank, int ranks, const std::string& secret, double seconds = 10,
-        const std::function<void(Transport&)>& body = {})
+        const std::function<void(Transport&)>& body = {}, const std::string& host = "")
       : thread([=, this] {
           error = error_of([&] {
             TcpJoinOptions options;
             options.rank = rank, options.ranks = ranks, options.meeting = meeting, options.secret = secret;
-            options.timeout_ns = static_cast<int64_t>(seconds * 1e9);
+            options.timeout_ns = static_cast<int64_t>(seconds * 1e9), options.host = host;
             const auto transport = join_tcp(options);
             if (body) body(*transport);
           });
@@ -77,6 +81,84 @@ TEST(Tcp, RanksThatShareAnAddressMeet) {
   for (Guest* guest : {&zero, &one, &two}) {
     guest->join();
     EXPECT_TRUE(has(guest->error, "nothing was thrown")) << guest->error.what();
+  }
+}
+
+// Two hosts of two ranks: memory within, TCP across, and what is put comes to both.
+TEST(Tcp, RanksOfOneHostShareMemory) {
+  const std::string meeting = free_address();
+  const auto body = [](Transport& t) {
+    const auto window = t.allocate(4096, "memory");
+    const auto mirrored = t.allocate_mirrored(64, "words");
+    for (int q = 0; q < 4; ++q) {
+      need(t.mappable(q) == (q / 2 == t.rank() / 2), "who shares memory");
+      need((window->at[static_cast<size_t>(q)] != nullptr) == t.mappable(q), "whose blocks are here");
+      auto* word = reinterpret_cast<std::atomic<uint64_t>*>(mirrored->at[static_cast<size_t>(q)]) + t.rank();
+      word->store(static_cast<uint64_t>(t.rank()) + 100, std::memory_order_release);
+      if (!t.mappable(q)) t.put(*mirrored, {q, q, t.rank() * 8, 8, 0, 0, false});
+    }
+    for (int q = 0; q < 4; ++q) {
+      auto* word = reinterpret_cast<std::atomic<uint64_t>*>(mirrored->at[static_cast<size_t>(t.rank())]) + q;
+      need(wait_until(t, 5 * second, [&] { return word->load() == static_cast<uint64_t>(q) + 100; }) == Waited::ready,
+           "a word of each");
+    }
+    talk(t);
+  };
+  std::vector<std::unique_ptr<Guest>> guests;
+  for (int rank = 0; rank < 4; ++rank)
+    guests.push_back(
+        std::make_unique<Guest>(meeting, rank, 4, "abc", 10, body, fmt::format("host {} of {}", rank / 2, getpid())));
+  for (auto& guest : guests) {
+    guest->join();
+    EXPECT_TRUE(has(guest->error, "nothing was thrown")) << guest->error.what();
+  }
+}
+
+// Two network namespaces with a cable between them, while the test has them.
+struct Cable {
+  Cable() {
+    for (int host = 0; host < 2; ++host) there = there && sh(fmt::format("ip netns add {}", name(host)));
+    there = there && sh(fmt::format("ip link add v0 netns {} type veth peer name v1 netns {}", name(0), name(1)));
+    for (int host = 0; host < 2; ++host)
+      there = there && sh(fmt::format("ip -n {0} addr add 10.77.0.{1}/24 dev v{2}", name(host), host + 1, host)) &&
+              sh(fmt::format("ip -n {} link set v{} up", name(host), host)) &&
+              sh(fmt::format("ip -n {} link set lo up", name(host)));
+  }
+  ~Cable() {
+    for (int host = 0; host < 2; ++host) sh("ip netns del " + name(host));
+  }
+  static std::string name(int host) { return fmt::format("weft-{}-{}", getpid(), host); }
+  static bool sh(const std::string& command) { return std::system((command + " 2>/dev/null").c_str()) == 0; }
+  bool there = true;
+};
+
+// Two ranks in each of two namespaces: hosts are told apart by what they are, the interface is found, memory is shared within.
+TEST(Tcp, NamespacesAreHosts) {
+  const Cable cable;
+  if (!cable.there) GTEST_SKIP() << "network namespaces cannot be made here (ip netns, veth: needs root)";
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string path = "/run/netns/" + Cable::name(rank / 2);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      const Fd space(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+      if (setns(space.get(), CLONE_NEWNET) != 0) _exit(2);
+      const Error error = error_of([&] {
+        const auto t = join_tcp(
+            {.rank = rank, .ranks = 4, .meeting = "10.77.0.1:4711", .secret = "abc", .timeout_ns = 10 * second});
+        need(t->mappable(rank ^ 1) && !t->mappable(3 - rank), "who shares memory");
+        need(t->name() == "mixed", "mixed");
+        talk(*t);
+      });
+      if (!has(error, "nothing was thrown")) std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
+      _exit(has(error, "nothing was thrown") ? 0 : 1);
+    }
+    ranks.push_back(pid);
+  }
+  for (const pid_t pid : ranks) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
   }
 }
 
