@@ -13,13 +13,14 @@
 #include "weft/api/calibrate.h"
 #include "weft/base/file.h"
 #include "weft/base/text.h"
+#include "weft/transport/spec.h"
 
 namespace weft::tools {
 namespace {
 
 struct Options {
   std::string operation, least = "32M", most = "32M", step, dtype = "float", combine = "sum", memory = "mapped", plot,
-                         peers, json_file;
+                         peers, json_file, transport = "processes";
   double factor = 0;
   int ranks = 2, iterations = 0, warmup = 5, grouped = 1, check = 1, root = 0, rounds = 5;
   bool touch = false, read = false, json = false, any_order = false, out_of_place_only = false;
@@ -89,8 +90,8 @@ class Ours {
                                                : Memory::private_;
     setup.options.any_order = options.any_order;
     if (setup.memory != Memory::arena) setup.options.arena_bytes = 0;
-    job_ = transport::start_processes(
-        options.ranks, [setup](transport::Transport& transport) { return bench_rank(transport, setup); });
+    job_ = transport::start_ranks(options.transport, options.ranks,
+                                  [setup](transport::Transport& transport) { return bench_rank(transport, setup); });
   }
   double time_ns(const BenchCell& cell) {
     double slowest = 0;
@@ -314,6 +315,9 @@ Verb add_bench(CLI::App& app) {
       ->capture_default_str();
   verb->add_option("--memory", options->memory, "buffers: mapped (symmetric), arena, private")
       ->check(CLI::IsMember({"mapped", "arena", "private"}))
+      ->capture_default_str();
+  verb->add_option("--transport", options->transport,
+                   "processes, threads, tcp, mixed:group=2, paced:alpha=5us,bw=1GB/s")
       ->capture_default_str();
   verb->add_flag("--touch", options->touch, "rewrite the input before every timed call");
   verb->add_flag("--touch-read", options->read, "the same, and read the whole result within the timed span");

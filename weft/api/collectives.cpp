@@ -148,6 +148,7 @@ api::ChoiceSettings settings_from(const CollectiveOptions& options, const transp
   settings.protocols = first_of(options.protocols, "WEFT_PROTO", "NCCL_PROTO");
   settings.any_order = options.any_order;
   settings.oversubscribed = transport.oversubscribed();
+  settings.network = transport.mirrors();
   const std::string file = first_of(options.tuning_file, "WEFT_COLLECTIVES_TUNING", "WEFT_COLLECTIVES_TUNING");
   if (!file.empty()) settings.rules = api::parse_rules(read_file(file));
   api::check_filters(settings);
@@ -167,7 +168,8 @@ std::string told_by_first(transport::Transport& transport, const CollectiveOptio
   if (transport.rank() == 0) {
     try {
       const api::ChoiceSettings settings = settings_from(options, transport);
-      mine = fmt::format("+{}\n{}", arena_bytes(options, transport.size()), api::print(settings));
+      mine = fmt::format("+{}\n{}", transport.mirrors() ? 0 : arena_bytes(options, transport.size()),
+                         api::print(settings));
     } catch (const Error& error) { mine = fmt::format("-{}", error.what()); }
   }
   const std::string told = transport.exchange(mine, "settings of collectives")[0];
@@ -185,7 +187,8 @@ Collectives::Impl::Impl(runtime::Communicator& c, const CollectiveOptions& optio
   const int64_t arena = std::stoll(told.substr(0, line));
   if (arena > 0) regions.reserve_arena(arena);
   for (const Operation operation : all_operations())
-    small_limits[static_cast<size_t>(operation)] = api::small_bytes(settings, operation, size);
+    small_limits[static_cast<size_t>(operation)] =
+        settings.network ? INT64_MAX : api::small_bytes(settings, operation, size);
   if (rank == 0 && !settings.algorithms.empty())
     WEFT_LOG(warn, "collectives", "algorithms are restricted to \"{}\": sums need not be in rank order",
              settings.algorithms);

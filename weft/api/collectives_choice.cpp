@@ -15,6 +15,8 @@ namespace {
 constexpr double hop_ns = 130, hop_oversubscribed_ns = 1100, message_ns = 60, launch_ns = 60;
 constexpr double stored_ns = 0.5;  // a byte, stored at a peer
 constexpr double stored_limit = 44 << 10, stored_limit_folding = 8 << 10;
+// Over a network (loopback of this machine): a message there, a message more, and a byte.
+constexpr double hop_network_ns = 9000, message_network_ns = 2500, byte_network_ns = 0.45;
 constexpr int64_t ll_limit = 256, ll128_limit = 1 << 10, stream_from = 32 << 20;
 
 // Bytes per nanosecond of one rank over a working set.
@@ -69,9 +71,13 @@ double touched_bytes(const algo::Algorithm& algorithm, algo::Collective collecti
 }
 
 double predict(const algo::Algorithm& algorithm, plan::Protocol protocol, algo::Collective collective,
-               const CallShape& shape, bool oversubscribed) {
+               const CallShape& shape, const ChoiceSettings& settings) {
+  const bool oversubscribed = settings.oversubscribed;
   const auto bytes = static_cast<double>(shape.bytes);
   const algo::Algorithm::Cost cost = algorithm.cost(collective, shape.ranks, bytes);
+  if (settings.network)
+    return launch_ns + cost.hops * hop_network_ns + cost.messages * message_network_ns +
+           std::max(cost.bytes_sent, cost.bytes_received) * byte_network_ns;
   const bool stores = !algorithm.needs_mapped() || needs_of(algorithm, collective, shape.given).stores;
   double hop = oversubscribed ? hop_oversubscribed_ns : hop_ns;
   if (algorithm.needs_mapped()) hop *= 3;  // that memory is ready, cold lines, that peers are done
@@ -95,6 +101,10 @@ std::string refusal(const algo::Algorithm& algorithm, plan::Protocol protocol, c
   if (reduces(shape.operation) && !keeps_order(algorithm, shape.dtype) && !settings.any_order &&
       settings.algorithms.empty())
     return "its sums are not in rank order";
+  // Lines with a flag each are for readers that see them come; over a network they are only longer.
+  if (settings.network && protocol != plan::Protocol::simple && settings.protocols.empty())
+    return "for memory that peers see";
+  if (algorithm.needs_mapped() && settings.network) return "needs memory that all ranks map";
   if (algorithm.needs_mapped() && shape.apart) return "in place on some ranks and not on others";
   if (algorithm.needs_mapped() && shape.in_place && shape.operation == Operation::all_reduce &&
       algorithm.owner(algo::Collective::all_reduce) == algo::Owner::everyone)
@@ -185,7 +195,7 @@ std::vector<Candidate> candidates(const CallShape& shape, const ChoiceSettings& 
       candidate.setting.algorithm = algorithm;
       candidate.setting.protocol = protocol;
       finish(candidate.setting, shape);
-      candidate.predicted_ns = predict(*algorithm, protocol, *collective, shape, settings.oversubscribed);
+      candidate.predicted_ns = predict(*algorithm, protocol, *collective, shape, settings);
       candidate.refused = refusal(*algorithm, protocol, shape, settings);
       if (candidate.refused.empty()) candidate.refused = memory_refusal(*algorithm, *collective, shape);
       if (candidate.refused.empty() && !worth(protocol, shape) && settings.protocols.empty())

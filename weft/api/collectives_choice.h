@@ -62,6 +62,7 @@ struct ChoiceSettings {
   std::string algorithms, protocols;  // NCCL's syntax
   bool any_order = false;
   bool oversubscribed = false;
+  bool network = false;  // some ranks do not map each other's memory
   std::vector<Rule> rules;
 };
 std::string print(const ChoiceSettings& settings);

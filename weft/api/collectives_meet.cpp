@@ -44,9 +44,20 @@ std::string CallHeader::text() const {
 
 Meeting::Meeting(runtime::Communicator& communicator)
     : communicator_(communicator),
-      window_(communicator.transport().allocate(sizeof(Lines), "headers of calls")),
+      window_(communicator.transport().allocate_mirrored(sizeof(Lines), "headers of calls")),
       headers_(static_cast<size_t>(communicator.size())),
-      seen_(static_cast<size_t>(communicator.size())) {}
+      seen_(static_cast<size_t>(communicator.size())),
+      mirrors_(communicator.transport().mirrors()) {}
+
+void Meeting::show(const Line& line) {
+  transport::Transport& transport = communicator_.transport();
+  transport::Put put;
+  put.owner = communicator_.rank(), put.late = true;
+  put.head = reinterpret_cast<const std::byte*>(&line) - window_->at[static_cast<size_t>(put.owner)];
+  put.head_bytes = sizeof line;
+  for (put.to = 0; put.to < communicator_.size(); ++put.to)
+    if (!transport.mappable(put.to)) transport.put(*window_, put);
+}
 
 uint64_t Meeting::publish(const CallHeader& header) {
   const auto me = static_cast<size_t>(communicator_.rank());
@@ -58,6 +69,7 @@ uint64_t Meeting::publish(const CallHeader& header) {
   line.recv.store(pack(header.recv), std::memory_order_release);
   line.counts_hash.store(header.counts_hash, std::memory_order_release);
   line.sequence.store(sequence_, std::memory_order_release);
+  if (mirrors_) show(line);
   headers_[me] = header;
   std::fill(seen_.begin(), seen_.end(), false);
   seen_[me] = true;
@@ -84,6 +96,7 @@ CallHeader Meeting::read(const Line& line) {
 }
 
 bool Meeting::arrived() {
+  if (mirrors_) communicator_.transport().flush(true), communicator_.transport().progress();
   for (int peer = 0; missing_ > 0 && peer < communicator_.size(); ++peer) {
     const auto p = static_cast<size_t>(peer);
     if (seen_[p]) continue;

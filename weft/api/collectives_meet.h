@@ -59,12 +59,13 @@ class Meeting {
 
  private:
   struct alignas(64) Line {
-    std::atomic<uint64_t> sequence, what, count, send, recv, counts_hash;
+    std::atomic<uint64_t> what, count, send, recv, counts_hash, unused[2], sequence;  // last where mirrored
   };
   using Lines = std::array<Line, history>;
   static_assert(sizeof(Line) == 64);
   Lines& lines(int rank) const { return *reinterpret_cast<Lines*>(window_->at[static_cast<size_t>(rank)]); }
   static CallHeader read(const Line& line);
+  void show(const Line& line);  // to peers that do not map it
   void compare(int peer);
   [[noreturn]] void late(int64_t waited_ns);
 
@@ -72,6 +73,7 @@ class Meeting {
   std::shared_ptr<transport::Window> window_;
   std::vector<CallHeader> headers_;
   std::vector<bool> seen_;
+  bool mirrors_ = false;
   int missing_ = 0;
   uint64_t sequence_ = 0;
 };

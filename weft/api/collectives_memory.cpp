@@ -78,7 +78,8 @@ void Regions::add(std::shared_ptr<transport::Window> window, int64_t bytes) {
     throw Error(ErrorKind::unsupported, fmt::format("more than {} symmetric allocations of one communicator", most_ids),
                 "allocate larger blocks and cut them, or use the arena");
   const std::byte* base = window->at[static_cast<size_t>(communicator_.rank())];
-  regions_.push_back({++last_id_, base, bytes, std::move(window)});
+  const bool mapped = std::count(window->at.begin(), window->at.end(), nullptr) == 0;
+  regions_.push_back({++last_id_, base, bytes, std::move(window), mapped});
 }
 
 void* Regions::allocate(int64_t bytes) {
@@ -109,7 +110,8 @@ void Regions::reserve_arena(int64_t bytes) {
 Place Regions::find(const void* memory, int64_t bytes) const {
   const auto* at = static_cast<const std::byte*>(memory);
   for (const Region& region : regions_)
-    if (at >= region.base && at + bytes <= region.base + region.bytes) return {region.id, at - region.base};
+    if (region.mapped && at >= region.base && at + bytes <= region.base + region.bytes)
+      return {region.id, at - region.base};
   return {};
 }
 

@@ -49,6 +49,7 @@ class Regions {
     const std::byte* base = nullptr;
     int64_t bytes = 0;
     std::shared_ptr<transport::Window> window;
+    bool mapped = true;  // by all ranks: over a network it is memory like any other
   };
   const Region* at(uint32_t id) const;
   void add(std::shared_ptr<transport::Window> window, int64_t bytes);

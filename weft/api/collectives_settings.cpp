@@ -129,8 +129,8 @@ std::vector<Rule> parse_rules(const std::string& text) {
 }
 
 std::string print(const ChoiceSettings& settings) {
-  std::string text = fmt::format("{}\n{}\n{} {}\n", one_line(settings.algorithms), one_line(settings.protocols),
-                                 settings.any_order ? 1 : 0, settings.oversubscribed ? 1 : 0);
+  std::string text = fmt::format("{}\n{}\n{} {} {}\n", one_line(settings.algorithms), one_line(settings.protocols),
+                                 settings.any_order ? 1 : 0, settings.oversubscribed ? 1 : 0, settings.network ? 1 : 0);
   for (const Rule& rule : settings.rules)
     text += fmt::format("{},{},{},{},{},{},{},{},{}\n", rule.operation, rule.ranks, rule.least_bytes, rule.most_bytes,
                         rule.memory, rule.algorithm, rule.protocol, rule.chunk_bytes,
@@ -140,12 +140,13 @@ std::string print(const ChoiceSettings& settings) {
 
 ChoiceSettings parse_settings(const std::string& text) {
   const std::vector<std::string> lines = split(text, '\n');
-  WEFT_CHECK(lines.size() >= 3 && lines[2].size() >= 3, "settings of collectives: {}", text);
+  WEFT_CHECK(lines.size() >= 3 && lines[2].size() >= 5, "settings of collectives: {}", text);
   ChoiceSettings settings;
   settings.algorithms = lines[0];
   settings.protocols = lines[1];
   settings.any_order = lines[2][0] == '1';
   settings.oversubscribed = lines[2][2] == '1';
+  settings.network = lines[2][4] == '1';
   settings.rules = parse_rules(join(std::vector<std::string>(lines.begin() + 3, lines.end()), "\n"));
   return settings;
 }
