@@ -12,7 +12,7 @@ class Error(RuntimeError):
     """
 
     def __init__(self, text, kind="user", message=None, remedy="", rule=""):
-        super().__init__(text)
+        super().__init__(f"{text}\n    {remedy}" if message is None and remedy else text)
         self.kind = kind
         self.message = text if message is None else message
         self.remedy = remedy
