@@ -54,6 +54,7 @@ std::string_view meaning_of(std::string_view name) {
 
 bool is_statement_name(std::string_view name) {
   if (name.ends_with(".s") || name.ends_with(".p")) name.remove_suffix(2);
+  if (name.ends_with(".n")) name.remove_suffix(2);
   while (eat_hoisted(name)) {}
   return is_identifier(name) && name.find('.') == std::string_view::npos;
 }

@@ -1,11 +1,12 @@
 // narrow y f16: fewer bytes on the wire, other numbers, on every rank alike.
 //
-//   y = all_gather(y.s)   ->   y.s16 = f16(y.s); y16 = all_gather(y.s16); y = f32(y16)
+//   y = all_gather(y.s)   ->   y.n.s = f16(y.s); y.n = all_gather(y.n.s); y = f32(y.n)
 //
 //   G1  y is a gather of slices, in no block
 //   G2  the wire type is a float of fewer bytes than y's, and y is a float
-// Bits: changes numbers. Registered and checked; apply refuses as unsupported. The wire type is the dtype of what is
-// communicated, always, so a program that gathers p = f16(w1) has half the bytes by reorder alone, and keeps its bits.
+// Bits: changes numbers, on the owner as everywhere else; who works on slices still reads the exact y.s. The wire type is
+// the dtype of what is communicated, always, so a program that gathers p = f16(w1) has half the bytes by reorder alone,
+// and keeps its bits. Not covered by erase-and-compare: y is another value.
 #include "weft/base/error.h"
 #include "weft/schedule/form.h"
 
@@ -26,6 +27,16 @@ std::optional<Refusal> check_narrow(const Form& form, const ir::Name& y, Dtype w
   return {};
 }
 
+ir::Op cast(std::string_view dtype, const ir::Name& name, const ir::Name& of, const SourceLine& line) {
+  ir::Op op;
+  op.name = name;
+  op.def = definition("map");
+  op.args = {of};
+  op.value = expr::call(std::string(dtype), {expr::name(of)});
+  op.line = line;
+  return op;
+}
+
 class Narrow : public Rewrite {
  public:
   std::string_view name() const override { return "narrow"; }
@@ -34,10 +45,20 @@ class Narrow : public Rewrite {
     if (!wire) return malformed("narrow", "narrow y f16");
     return check_narrow(form_of(program), args.words[0], *wire);
   }
-  ir::Program apply(const ir::Program&, const Args& args) const override {
-    throw Error(ErrorKind::unsupported,
-                fmt::format("narrow {}: wire types other than the value's do not exist yet", args.words[0]),
-                "cast in the program: what is gathered travels in its own dtype");
+  ir::Program apply(const ir::Program& program, const Args& args) const override {
+    Form form = form_of(program);
+    const size_t at = position(form.program, args.words[0]);
+    const ir::Op gather = form.program.ops[at];
+    const std::string narrow = gather.name + ".n";
+    const std::string_view wide = weft::name(form.types.at(gather.name).dtype);
+    const std::vector<ir::Op> ops = {
+        cast(args.words[1], narrow + ".s", gather.args[0], gather.line),
+        communication(gather.def->name, narrow, narrow + ".s", gather.attrs, gather.line),
+        cast(wide, gather.name, narrow, gather.line),
+    };
+    form.program.ops.erase(form.program.ops.begin() + static_cast<ptrdiff_t>(at));
+    form.program.ops.insert(form.program.ops.begin() + static_cast<ptrdiff_t>(at), ops.begin(), ops.end());
+    return form.program;
   }
   Bits bits(const ir::Program&, const Args&) const override { return Bits::numerics; }
 };

@@ -180,5 +180,25 @@ TEST(Programs, IndicesAndScalarsOfOneDimension) {
       "split a\nreorder w1\nstore w\nfuse f: a.s w1.s w1\n", {{{"N", 130}}, {}}, true, 4);
 }
 
+// A narrow wire: the values are those of the casts, to the bit, and not those of the program.
+TEST(Programs, NarrowChangesNumbersAsItsCastsSay) {
+  const std::string text =
+      "program 1 wire\ndim N\nin g f32[N] local\nstate w f32[N] replicated\na = all_reduce(sum, g)\nw1 = w - a * 0.1\n"
+      "update w = w1\nout w1\n";
+  const ir::Program naive = ir::parse(text);
+  const ir::Program cast =
+      ir::parse(replace_all(text, "w1 = w - a * 0.1\n", "u = w - a * 0.1\nc = f16(u)\nw1 = f32(c)\n"));
+  const ir::Program narrow = scheduled(text, "split a\nreorder w1\nnarrow w1 f16\n");
+  for (const Way& way : ways) {
+    const Lowered lowered = lower_by(narrow, way, 2);
+    plan::require_verified(lowered.plan, {{1, 3}});
+    Agreement how;
+    how.launches = 1;
+    how.tolerance = 1e-2;  // where the sum lies between two halves, the last bit of f32 decides
+    agree(cast, narrow, lowered, 3, {{{"N", 70}}, {}}, 5, how);
+    EXPECT_GT(agree(naive, narrow, lowered, 3, {{{"N", 70}}, {}}, 5, how), 2e-5);
+  }
+}
+
 }  // namespace
 }  // namespace weft::lower

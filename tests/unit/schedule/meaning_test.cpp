@@ -71,6 +71,16 @@ TEST(Meaning, Commute) {
     expect_same(average, test::after(average, "commute y"), test::world(ranks, 6), tolerance);
 }
 
+// What narrow makes is what the casts say, on every rank alike.
+TEST(Meaning, Narrow) {
+  ir::Program naive = test::small("a = all_reduce(sum, x)\nv = a * 2.0 + r\nout v\n");
+  ir::Program cast = test::small("a = all_reduce(sum, x)\nu = a * 2.0 + r\nc = bf16(u)\nv = f32(c)\nout v\n");
+  for (int ranks : {1, 2, 3, 8}) {
+    const ir::Program narrow = test::after(naive, "split a; reorder v; narrow v bf16");
+    expect_same(cast, narrow, test::world(ranks, 6), 0);
+  }
+}
+
 TEST(Meaning, TheComparisonCanFail) {
   ir::Program naive = test::program("adam");
   std::string text = ir::print(test::after(naive, "split a; reorder m1 v1 u w1; store m v w"));

@@ -308,9 +308,11 @@ TEST(Commute, C3OthersReplicated) {
   refused(small("a = all_reduce(sum, x)\ny = a * q\nv = all_gather(y)\nout v\n"), "commute y", "C3", "q is sliced(0)");
 }
 
-TEST(Narrow, CheckedAndUnsupported) {
+TEST(Narrow, AppliedAndRefused) {
   ir::Program q = after(program("adam"), "split a; reorder m1 v1 u w1");
-  checked(q, "narrow w1 f16");
+  const std::string text = ir::print(accepted(q, "narrow w1 f16"));
+  EXPECT_NE(text.find("w1.n.s = f16(w1.s)\nw1.n = all_gather(w1.n.s)\nw1 = f32(w1.n)\n"), std::string::npos) << text;
+  EXPECT_EQ(find_rewrite("narrow")->bits(q, {{"w1", "f16"}}), Bits::numerics);
   refused(q, "narrow a.s f16", "G1");
   refused(q, "narrow w1 f64", "G2");
   refused(q, "narrow w1 i8", "G2");
