@@ -176,11 +176,11 @@ def a_wait_ends_at_its_timeout(rank, size):
 
 @case
 def a_rank_that_does_not_come_is_named(rank, size):
-    group = fresh(timeout_s=2)
+    group = fresh(timeout_s=4)
     if rank != 1:
         begin = time.monotonic()
         refused(Exception, ["rank 1"], lambda: dist.all_reduce(torch.ones(4096), group=group))
-        assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin < 30
     dist.barrier()
 
 

@@ -173,8 +173,8 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_fo
   if (rank_ != 0) {
     store_->set(key + std::to_string(rank_), bytes_of("here"));
     std::string told;
-    try {
-      store_->wait({key + "all"}, timeout);
+    try {  // rank 0 may need all of the time before it answers
+      store_->wait({key + "all"}, timeout + std::chrono::seconds(5));
       told = text_of(store_->get(key + "all"));
     } catch (const std::exception&) { told = c10::str("rank 0 did not come within ", timeout.count(), " ms"); }
     if (!told.empty() && told != "ok") TORCH_CHECK(false, "[Rank ", rank_, "]: weft: monitored barrier: ", told);
