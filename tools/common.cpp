@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tools/verbs.h"
 #include "weft/base/file.h"
@@ -86,6 +87,22 @@ void add_program_options(CLI::App& verb, ProgramOptions& options) {
 
 ir::Program read_program(const std::string& file) { return ir::parse(read_file(file)); }
 
+// What a program's file suggests, where nothing else is said: `# sizes N=16Mi H=1024`.
+static void take_suggested(const std::string& file, const std::vector<std::string>& lists, ir::Sizes& sizes) {
+  std::istringstream lines(read_file(file));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# sizes ")) continue;
+    for (const std::string& text : words(line.substr(8))) {
+      const auto [name, value] = key_value(text, "# sizes", "N=16Mi");
+      if (sizes.dims.count(name) || sizes.tensors.count(name)) continue;
+      if (std::find(lists.begin(), lists.end(), name) != lists.end())
+        sizes.tensors[name] = {{parse_count(value)}};
+      else
+        sizes.dims[name] = parse_count(value);
+    }
+  }
+}
+
 ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
   ir::Sizes sizes;
   sizes.ranks = options.ranks;
@@ -105,6 +122,7 @@ ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
       sizes.dims[name] = count;
   }
   const std::vector<std::string> declared = ir::dims(program);
+  take_suggested(options.file, lists, sizes);
   for (const auto& [name, value] : sizes.dims)
     if (std::find(declared.begin(), declared.end(), name) == declared.end())
       throw Error(ErrorKind::user, fmt::format("{} has no size named {}", program.name, name),

@@ -5,6 +5,7 @@
 #include "weft/api/reference.h"
 
 #include "weft/api/pattern.h"
+#include "weft/ir/evaluate_op.h"
 
 namespace weft::api {
 namespace {
@@ -40,10 +41,18 @@ void join_rows(std::vector<T>& out, const std::vector<ir::Tensor>& slices, std::
     }
 }
 
-std::vector<ir::Tensor> whole_values(const std::vector<ir::Tensor>& per_rank, const ir::Type& type) {
+// Each rank's group's value; nothing on ranks that have none.
+std::vector<ir::Tensor> whole_values(std::vector<ir::Tensor> per_rank, const ir::Type& type,
+                                     const ir::GroupRanks& group) {
   const auto* sliced = std::get_if<ir::Sliced>(&type.layout);
   if (!sliced) return per_rank;
-  return std::vector<ir::Tensor>(per_rank.size(), join_slices(per_rank, sliced->dim));
+  for (const std::vector<int>& members : group.members) {
+    if (!ir::present(type, group, members[0])) continue;
+    std::vector<ir::Tensor> slices;
+    for (const int rank : members) slices.push_back(per_rank[static_cast<size_t>(rank)]);
+    for (const int rank : members) per_rank[static_cast<size_t>(rank)] = join_slices(slices, sliced->dim);
+  }
+  return per_rank;
 }
 
 }  // namespace
@@ -80,9 +89,12 @@ ir::Values patterned_values(const ir::Program& program, const ir::Sizes& sizes, 
     }
     const std::vector<int64_t> shape = ir::shape_of(tensor.type.shape, sizes);
     const auto* sliced = std::get_if<ir::Sliced>(&tensor.type.layout);
+    const ir::GroupRanks group = ir::group_ranks(program, tensor.type.group, sizes);
     for (int rank = 0; rank < sizes.ranks; rank++) {
       ir::Tensor whole = pattern_tensor(pattern_of(program, tensor.name, rank, launch), tensor.type.dtype, shape);
-      out[tensor.name].push_back(sliced ? slice(whole, sliced->dim, rank, sizes.ranks) : std::move(whole));
+      out[tensor.name].push_back(
+          sliced ? slice(whole, sliced->dim, group.index_of[static_cast<size_t>(rank)], group.size())
+                 : std::move(whole));
     }
   }
   return out;
@@ -103,8 +115,11 @@ std::vector<ir::Values> reference_results(const ir::Program& program, ir::Sizes 
       if (tensor.state) states[tensor.name] = inputs.at(tensor.name);
     for (const ir::Update& update : program.updates) states[update.state] = result.values.at("update:" + update.state);
     ir::Values whole;
-    for (const ir::Out& o : program.outs) whole[o.value] = whole_values(result.values.at(o.value), types.at(o.value));
-    for (const auto& [name, value] : states) whole[name] = whole_values(value, types.at(name));
+    const auto keep = [&](const ir::Name& name, const std::vector<ir::Tensor>& value) {
+      whole[name] = whole_values(value, types.at(name), ir::group_ranks(program, types.at(name).group, sizes));
+    };
+    for (const ir::Out& o : program.outs) keep(o.value, result.values.at(o.value));
+    for (const auto& [name, value] : states) keep(name, value);
     out.push_back(std::move(whole));
   }
   return out;

@@ -6,6 +6,7 @@
 #include "weft/api/tune_rank.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "weft/api/scalars.h"
 #include "weft/base/file.h"
 #include "weft/codegen/library.h"
+#include "weft/ir/evaluate_op.h"
 
 namespace weft::api {
 
@@ -193,6 +195,17 @@ std::string TuneRank::time(int id, int repeats) {
   return out;
 }
 
+// Those that this rank's groups have.
+std::vector<ir::Name> TuneRank::results() const {
+  const ir::Types types = ir::infer(job_.program);
+  std::vector<ir::Name> names = api::results(job_.program);
+  std::erase_if(names, [&](const ir::Name& name) {
+    const ir::Type& type = types.at(name);
+    return !ir::present(type, ir::group_ranks(job_.program, type.group, job_.sizes), transport_.rank());
+  });
+  return names;
+}
+
 // The positions of `name` that a trial holds on this rank.
 std::vector<Piece> TuneRank::held(const tune::Trial& trial, const ir::Name& name) const {
   const int buffer = buffer_of(trial.lowered, name);
@@ -234,7 +247,7 @@ void TuneRank::remember_digests(int with, int id) {
   std::vector<const tune::Trial*> trials = {&trial(id)};
   for (const tune::Trial& trial : job_.trials) trials.push_back(&trial);
   for (const tune::Trial* trial : trials)
-    for (const ir::Name& name : results(job_.program)) {
+    for (const ir::Name& name : api::results(job_.program)) {
       const auto [found, unknown] = digests_.try_emplace(key_of(*trial, name), 0);
       if (unknown) found->second = digest_over(name, held(*trial, name));
     }
@@ -242,7 +255,7 @@ void TuneRank::remember_digests(int with, int id) {
 }
 
 std::string TuneRank::compare_bits(int id, int with) {
-  for (const ir::Name& name : results(job_.program))
+  for (const ir::Name& name : api::results(job_.program))  // on all ranks alike: what follows is done together
     if (!digests_.count(key_of(trial(id), name))) {
       remember_digests(with, id);
       break;
@@ -252,7 +265,7 @@ std::string TuneRank::compare_bits(int id, int with) {
   launch_once();
   launch_once();
   std::string differ;
-  for (const ir::Name& name : results(job_.program))
+  for (const ir::Name& name : results())
     if (digest_over(name, held(*loaded_->trial, name)) != digests_.at(key_of(*loaded_->trial, name)))
       differ += (differ.empty() ? "" : ", ") + name;
   meet();
@@ -260,14 +273,35 @@ std::string TuneRank::compare_bits(int id, int with) {
 }
 
 // Largest |got - expected| over the value's own scale (root mean square), among the positions this rank holds.
+namespace {
+
+double rounded(Dtype dtype, double value) {
+  std::array<std::byte, 16> room{};
+  store_f64(dtype, room.data(), value);
+  return load_f64(dtype, room.data());
+}
+
+// What is not finite must be so on both sides, unless the finite side is within a hundredth of the dtype's overflow.
+bool same_beyond(Dtype dtype, double got, double want) {
+  want = rounded(dtype, want);
+  if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want);
+  if (got == want) return true;
+  const double least = std::abs(got) < std::abs(want) ? got : want;
+  return std::signbit(got) == std::signbit(want) && !std::isfinite(rounded(dtype, least * 1.01));
+}
+
+}  // namespace
+
 double TuneRank::error_of(const ir::Name& name, const ir::Tensor& expected) {
   const lower::Lowered& lowered = loaded_->trial->lowered;
   const int buffer = buffer_of(lowered, name);
   const Dtype dtype = *parse_dtype(lowered.plan.buffers[static_cast<size_t>(buffer)].dtype);
   const int64_t element = size_bytes(dtype);
   double squares = 0, worst = 0;
-  for (const double value : expected.f) squares += value * value;
-  const double scale = std::sqrt(squares / std::max<double>(1, static_cast<double>(expected.f.size())));
+  size_t finite = 0;  // an infinite value must not hide what the others are off by
+  for (const double value : expected.f)
+    if (std::isfinite(value)) squares += value * value, ++finite;
+  const double scale = std::sqrt(squares / std::max<double>(1, static_cast<double>(finite)));
   for (const Piece& piece :
        pieces(lowered, job_.sizes, transport_.rank(), buffer, loaded_->args.buffers[static_cast<size_t>(buffer)]))
     for (int64_t i = 0; i < piece.count; i++) {
@@ -278,8 +312,11 @@ double TuneRank::error_of(const ir::Name& name, const ir::Tensor& expected) {
         continue;
       }
       const double got = load_f64(dtype, at), want = expected.f[position];
-      if (std::isnan(got) != std::isnan(want)) return HUGE_VAL;
-      if (!std::isnan(want)) worst = std::max(worst, std::abs(got - want) / (std::abs(want) + scale + 1e-30));
+      if (!std::isfinite(got) || !std::isfinite(want)) {
+        if (!same_beyond(dtype, got, want)) return HUGE_VAL;
+        continue;
+      }
+      worst = std::max(worst, std::abs(got - want) / (std::abs(want) + scale + 1e-30));
     }
   return worst;
 }
@@ -291,7 +328,7 @@ std::string TuneRank::compare_reference(int id) {
   std::string where;
   for (int launch = 0; launch < 2; launch++) {
     launch_once();
-    for (const ir::Name& name : results(job_.program)) {
+    for (const ir::Name& name : results()) {
       const auto& per_rank = (*job_.expected)[static_cast<size_t>(launch)].at(name);
       const double error = error_of(name, per_rank[static_cast<size_t>(transport_.rank()) % per_rank.size()]);
       if (error > worst) worst = error, where = fmt::format("{} after launch {}", name, launch + 1);

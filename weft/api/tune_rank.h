@@ -54,6 +54,7 @@ class TuneRank {
   std::string key_of(const tune::Trial& trial, const ir::Name& name) const;
   std::string compare_bits(int id, int with);
   std::string compare_reference(int id);
+  std::vector<ir::Name> results() const;
   std::vector<Piece> held(const tune::Trial& trial, const ir::Name& name) const;
   uint64_t digest_over(const ir::Name& name, const std::vector<Piece>& wanted) const;
   void meet();  // a spinning barrier: ranks leave it within a cache line's hop

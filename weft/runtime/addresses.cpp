@@ -156,6 +156,9 @@ Address Addresses::apart(const plan::Block& block, const OperandTyping& typing, 
                          bool tile) {
   const int space = instance_.buffer_space(flat.name);
   Address address = slice(block, flat.name, typing.peer, plan::part_at(flat, 0, instance_.parts(space)), 0);
+  // All parts of a value are the value, as it lies in memory, however it is cut.
+  const bool all_parts = flat.part_count > 1 && flat.part_count == instance_.parts(space);
+  if (tile && all_parts && address.kind == Address::Kind::value) address.kind = Address::Kind::flat;
   if (tile || address.kind != Address::Kind::flat) {
     if (address.kind != Address::Kind::flat)
       throw Error(

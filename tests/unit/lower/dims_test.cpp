@@ -75,5 +75,32 @@ TEST(Dims, ProductsOfComputedValues) {
   check(text, "fuse f: s y\n", {{{"B", 2}, {"S", 4}, {"H", 3}, {"F", 9}}, {}}, true, 4);
 }
 
+// Blocks of Megatron, and the end of a pipeline stage, as the examples have them.
+TEST(Dims, ExamplesOfModels) {
+  const Sizing small{{{"B", 2}, {"S", 5}, {"H", 6}, {"F", 7}}, {}};
+  for (const char* name : {"mlp", "sequence_parallel", "pipeline"}) {
+    const ir::Program naive = ir::parse(read_example(name));
+    const schedule::Space space = schedule::enumerate(naive);
+    int lowered = 0;
+    for (const schedule::Candidate& candidate : space.candidates) {
+      std::optional<Lowered> plan;
+      try {
+        plan = lower_by(candidate.program, ways[static_cast<size_t>(lowered % 2)], 1 + lowered % 2);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+        continue;
+      }
+      SCOPED_TRACE(schedule::print(candidate.schedule));
+      const std::vector<int> ranks = plan::admitted_ranks(plan->plan);
+      plan::require_verified(plan->plan, {{ranks[1]}});
+      Agreement how;
+      how.tolerance = 3e-2;
+      agree(naive, candidate.program, *plan, ranks[static_cast<size_t>(lowered % 3)], small, 3, how);
+      ++lowered;
+    }
+    EXPECT_GT(lowered, 2 * static_cast<int>(space.candidates.size()) / 3) << name;
+  }
+}
+
 }  // namespace
 }  // namespace weft::lower
