@@ -9,6 +9,7 @@
 
 #include "tools/verbs.h"
 #include "weft/base/error.h"
+#include "weft/base/file.h"
 #include "weft/base/printable.h"
 #include "weft/base/text.h"
 
@@ -60,6 +61,12 @@ int guarded(const std::function<int()>& act) {
   } catch (const weft::Error& error) {
     say(weft::name(error.kind()), error.what());
     return weft::exit_code(error.kind());
+  } catch (const std::bad_alloc&) {  // the system refused (a limit such as ulimit -v, or no memory left)
+    say("io",
+        fmt::format("memory ran out: the system has {:.1f} GB free\n    give smaller sizes or fewer ranks, or raise "
+                    "the limit (ulimit -v, the container's)",
+                    static_cast<double>(weft::free_memory_bytes()) * 1e-9));
+    return 2;
   } catch (const std::exception& error) {
     say("internal", error.what());
     return 3;

@@ -245,6 +245,34 @@ TEST(AttentionEnd, DimsOfNothing) {
     }
 }
 
+// Statements that no example has, bound and run as programs are: one rank's value to all, inputs that are pending, folds
+// over a leading dimension, a value per tensor that is an output.
+TEST(Statements, OfNoExample) {
+  const NoCompiler evaluated;
+  std::mt19937 random(seed());
+  const char* texts[] = {"in g i32[N, H] local\na = broadcast(g, 0)\nb = a + 1\nout a\nout b\n",
+                         "in g f32[N, H] partial(sum)\nb = all_reduce(sum, g)\nc = b + 1.0\nout c\n",
+                         "in g i32[N, H] partial(max)\nb = all_reduce(max, g)\nout b\n",
+                         "in x i32[N, H] local\nd = sum(x, 0)\na = all_reduce(sum, d)\nout a\n",
+                         "in x i32[N, H] sliced(0)\nr = all_reduce(sum, sum(x, 0))\nout r\n",
+                         "in g i32[P] local\na = all_reduce(sum, g)\nt = sum(a by P)\nb = a * i32(t)\nout t\nout b\n"};
+  for (const char* text : texts) {
+    const bool list = std::string(text).find("by P") != std::string::npos;
+    const ir::Program program =
+        ir::parse(std::string("program 1 kinds\n") + (list ? "tensors P\n" : "dim N H\n") + text);
+    for (const int ranks : {1, 2, 3, 8}) {
+      ir::Sizes sizes;
+      sizes.ranks = ranks;
+      if (list)
+        sizes.tensors["P"] = {{5}, {3, 7}, {1}};
+      else
+        sizes.dims = {{"N", 1 + static_cast<int64_t>(random() % 40)}, {"H", 1 + static_cast<int64_t>(random() % 7)}};
+      check_some(program, schedules_of(program, random), sizes, 2, random);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 class Compiled : public testing::TestWithParam<std::string> {};
 
 // The same through compiled kernels and processes, once per example: plain and most fused.

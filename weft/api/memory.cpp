@@ -17,7 +17,10 @@ int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to;
 bool scattered(const lower::Lowered& lowered, int buffer) {
   const plan::Buffer& b = lowered.plan.buffers[static_cast<size_t>(buffer)];
   const int space = plan::find_space(lowered.plan, b.space);
-  return !lowered.spaces[static_cast<size_t>(space)].tensors.empty() && !b.own && b.role != plan::Buffer::Role::scratch;
+  // A value per tensor (#P) has a fixed space beside P's: one dense buffer.
+  const bool listed = !lowered.spaces[static_cast<size_t>(space)].tensors.empty() &&
+                      lowered.plan.spaces[static_cast<size_t>(space)].kind != plan::Space::Kind::fixed;
+  return listed && !b.own && b.role != plan::Buffer::Role::scratch;
 }
 
 Placement place(const lower::Lowered& lowered, const ir::Sizes& sizes, int rank, int buffer, int64_t& at) {

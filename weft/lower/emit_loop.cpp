@@ -157,6 +157,7 @@ void Emitter::add_gather(Main& main, const Group& group, const ir::Op& op, const
   site.joint = main.step.label;
   site.handshake = handshake;
   site.root = root_of(group.site);
+  if (!site.root && !op.attrs.root.empty()) site.root = algo::number(op.attrs.root);  // of a local value, one rank's
   site.protocol = choice.protocol;
   // Halves over mapped memory share one handshake, so they have one suffix; others have links and labels of their own.
   const bool shares = algorithm.needs_mapped() && site.collective != algo::Collective::broadcast &&

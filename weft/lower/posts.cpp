@@ -194,7 +194,9 @@ class PostMaker {
     const Id buffer = work_.id(v.name);
     const Parts parts = algo::part(v.grade == Grade::big ? place.part : "0");
     const GroupMap& group = work_.group(v.name);
-    const bool local = std::holds_alternative<ir::Local>(v.type->layout);
+    // Local and pending inputs alike are every rank's own.
+    const bool local =
+        std::holds_alternative<ir::Local>(v.type->layout) || std::holds_alternative<ir::Partial>(v.type->layout);
     if (group.is_world() && place.guard.empty() && (!local || place.peer.empty()))
       return cell(algo::slice(buffer, parts));
     const auto* root = std::get_if<ir::Root>(&v.type->layout);

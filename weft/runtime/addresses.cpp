@@ -170,6 +170,8 @@ Address Addresses::apart(const plan::Block& block, const OperandTyping& typing, 
   if (typing.derived) {
     address.kind = Address::Kind::derived;
     address.meet = meet(space);
+    address.one_cell = typing.accumulate &&
+                       instance_.plan().spaces[static_cast<size_t>(space)].derived == plan::Space::Derived::column;
     return address;
   }
   if (const int64_t size = state_.extents->part_size(space, plan::part_at(flat, 0, instance_.parts(space))); size > 1)

@@ -80,7 +80,11 @@ std::byte* locate(const Address& address, int64_t at, int64_t position, int64_t&
       count = std::min(count, place.rest);
       return address.scattered->data[static_cast<size_t>(place.segment)] + place.offset * address.stride;
     }
-    case Address::Kind::derived: return address.base + address.meet->find(position, count) * address.stride;
+    case Address::Kind::derived: {
+      std::byte* cell = address.base + address.meet->find(position, count) * address.stride;
+      if (address.one_cell) count = std::min<int64_t>(count, 1);
+      return cell;
+    }
   }
   return nullptr;
 }

@@ -58,6 +58,7 @@ struct Address {
   const struct Scattered* scattered = nullptr;
   const struct StridedView* view = nullptr;
   const struct Meet* meet = nullptr;
+  bool one_cell = false;  // derived: a fold adds to one cell a run, so a run of neighbours is cut to its first
 };
 
 struct Scattered {  // segments of one rank's buffer
