@@ -252,8 +252,8 @@ TEST_P(Conformance, ADeadRankEndsAll) {
 
 // Where peers do not map memory, a plan that needs it is refused when it is loaded, by its rule.
 TEST_P(Conformance, MappedPlansOnlyWhereMemoryIsMapped) {
-  const Error error = error_of([&] { run(2, [](Transport& t) { Ring ring(t, "two_shot_symmetric", true); }); });
-  if (maps(2))
+  const Error error = error_of([&] { run(3, [](Transport& t) { Ring ring(t, "two_shot_symmetric", true); }); });
+  if (maps(3))
     EXPECT_TRUE(has(error.what(), "nothing was thrown")) << error.what();
   else
     EXPECT_TRUE(error.kind() == ErrorKind::plan && has(error.what(), "V3")) << error.what();
