@@ -185,7 +185,8 @@ def masters():
     high.load_state_dict({key: value.float() for key, value in low.state_dict().items()})
     ours, theirs = O.AdamW(low.parameters(), 1e-3), T.AdamW(high.parameters(), 1e-3)
     for step in range(30):
-        g = torch.randn(7, 13, generator=torch.Generator().manual_seed(step)).to(torch.bfloat16)
+        # whole numbers: their sum over a few ranks and its average are exact in bfloat16
+        g = torch.randint(-20, 21, (7, 13), generator=torch.Generator().manual_seed(step)).to(torch.bfloat16)
         for model in (low, high):
             model.weight.grad, model.bias.grad = g.to(model.weight.dtype), g[:, 0].clone().to(model.weight.dtype)
         ours.step(), theirs.step()
