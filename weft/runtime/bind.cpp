@@ -179,7 +179,7 @@ class Binder {
         use.slots = static_cast<uint32_t>(instance_.plan().families[family].slots);
         use.element_bytes = size_bytes(typing.dtype);
         // Over a network a credit costs as much as a small message, in memory less than a large message's delay.
-        const bool cheap = loaded_.message_bytes[family] > 16384 && !loaded_.owner.mirrors;
+        const bool cheap = loaded_.message_bytes[family] > large_message_bytes && !loaded_.owner.mirrors;
         use.tell_every = cheap ? 1 : std::max(1u, use.slots / 2);
         uses.push_back(use);
         (receives ? step.receives : step.sends)++;

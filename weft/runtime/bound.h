@@ -48,6 +48,8 @@ struct FastOperand {
   const Cells* own = nullptr;
 };
 
+constexpr int64_t large_message_bytes = 16384;  // from here on each message taken is told at once
+
 struct LinkUse {
   void* end = nullptr;              // SendEnd or RecvEnd
   uint16_t operand = 0, ahead = 0;  // ahead: messages of this link that the step handles before

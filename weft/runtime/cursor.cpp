@@ -168,10 +168,12 @@ void send_message(Launch& launch, const Cursor& cursor, const BoundStep& step, L
   wake_if_parked(launch, *end.parked, end.peer);
 }
 
-void take_message(Launch& launch, LinkUse& use) {
+void take_message(Launch& launch, LinkUse& use, int64_t count) {
   auto& end = *static_cast<RecvEnd*>(use.end);
   use.progress = 0;
-  if (!end.take(launch.serial, use.tell_every)) return;
+  // Over a network it is the message that says whether a credit each is worth its packet, not what the slot could hold.
+  const bool large = end.mirror.window && count * use.element_bytes > large_message_bytes;
+  if (!end.take(launch.serial, large ? 1 : use.tell_every)) return;
   end.push();
   wake_if_parked(launch, *end.parked, end.peer);
 }
@@ -189,7 +191,7 @@ void finish_links(Launch& launch, Cursor& cursor, BoundStep& step, int64_t count
   LinkUse* use = step.links + step.receives;
   for (size_t i = 0; i < step.sends; ++i, ++use) send_message(launch, cursor, step, *use, count);
   use = step.links;
-  for (size_t i = 0; i < step.receives; ++i, ++use) take_message(launch, *use);
+  for (size_t i = 0; i < step.receives; ++i, ++use) take_message(launch, *use, count);
 }
 
 // ---- one part, everything contiguous
