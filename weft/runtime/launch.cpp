@@ -56,6 +56,7 @@ std::string waiting_since(const Launch& launch, int64_t waited_ns) {
   transport::Transport& transport = launch.owner->transport;
   compare_headers(launch, waited_ns);
   const std::string message = waiting_since(launch, waited_ns), remedy = transport::timeout_remedy();
+  transport.note(message);  // a peer's deadline may have passed a moment before: then this is one of the others' lines
   transport.raise({ErrorKind::timeout, transport.rank(), message, remedy});
   throw Error(ErrorKind::timeout, message, remedy);
 }

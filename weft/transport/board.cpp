@@ -124,6 +124,7 @@ void BoardTransport::late(uint64_t sequence, std::string_view what) {
   const std::string message = fmt::format("rank {} waited {} for rank {} at \"{}\"", rank_,
                                           human_ns(static_cast<double>(timeout_ns_)), rank_list(missing), what);
   const std::string remedy = timeout_remedy();
+  note(fmt::format("waiting for rank {} at \"{}\"", rank_list(missing), what));  // where a peer's deadline was first
   raise({ErrorKind::timeout, rank_, message, remedy});
   throw Error(ErrorKind::timeout, message, remedy);
 }
