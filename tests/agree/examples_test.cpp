@@ -15,6 +15,7 @@
 #include <optional>
 #include <random>
 
+#include "tests/support/source_dir.h"
 #include "weft/api/reference.h"
 #include "weft/api/trial_runner.h"
 #include "weft/api/tuning.h"
@@ -39,7 +40,7 @@ class NoCompiler {
   ~NoCompiler() { unsetenv("WEFT_NO_COMPILER"); }
 };
 
-std::string source(const std::string& name) { return read_file(std::string(WEFT_SOURCE_DIR) + "/" + name); }
+std::string source(const std::string& name) { return read_file(checkout_dir() + "/" + name); }
 
 // Sizes of every dim and tensor list: about `elements` in the largest tensor, never even where odd is possible.
 ir::Sizes sizes_for(const ir::Program& program, int64_t elements, int ranks, std::mt19937& random) {

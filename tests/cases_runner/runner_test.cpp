@@ -6,13 +6,14 @@
 #include <filesystem>
 #include <set>
 
+#include "tests/support/source_dir.h"
 #include "weft/api/weft.h"
 #include "weft/plan/verify.h"
 
 namespace weft {
 namespace {
 
-const std::filesystem::path root = WEFT_SOURCE_DIR;
+const std::filesystem::path root = checkout_dir();
 
 struct Case {
   std::string verb, input, expected;

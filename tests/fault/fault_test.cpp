@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/file.h"
 #include "weft/runtime/communicator.h"
 #include "weft/runtime/loaded.h"
@@ -23,7 +24,7 @@ using Body = std::function<void(transport::Transport&)>;
 using Run = void (*)(int, const Body&, const transport::RankOptions&);
 
 plan::Plan case_plan(const std::string& name) {
-  return plan::parse(read_file(std::string(WEFT_SOURCE_DIR) + "/tests/cases/plan/" + name + ".plan"));
+  return plan::parse(read_file(checkout_dir() + "/tests/cases/plan/" + name + ".plan"));
 }
 
 template <typename F>

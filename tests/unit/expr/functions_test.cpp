@@ -13,6 +13,7 @@
 #include <functional>
 #include <random>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/dtype.h"
 #include "weft/base/file.h"
 #include "weft/expr/functions_impl.h"
@@ -271,7 +272,7 @@ TEST(Functions, TableAndEmbeddedText) {
   EXPECT_EQ(find_function("gelu")->arity, 1);
   EXPECT_EQ(find_function("select")->arity, 3);
   EXPECT_EQ(find_function("sin"), nullptr);
-  EXPECT_EQ(functions_source(), read_file(std::string(WEFT_SOURCE_DIR) + "/weft/expr/functions_impl.h"));
+  EXPECT_EQ(functions_source(), read_file(checkout_dir() + "/weft/expr/functions_impl.h"));
   EXPECT_EQ(functions_source().find("weft/"), std::string_view::npos) << "the text must include nothing of Weft";
 }
 

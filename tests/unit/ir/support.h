@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/file.h"
 #include "weft/ir/evaluate.h"
 #include "weft/ir/program.h"
@@ -29,7 +30,7 @@ inline std::string message_of(const std::string& text) {
   return "accepted";
 }
 
-inline std::filesystem::path source_dir() { return WEFT_SOURCE_DIR; }
+inline std::filesystem::path source_dir() { return checkout_dir(); }
 inline std::string complete_program(const std::string& name) {
   return read_file(source_dir() / "tests/cases/program" / (name + ".weft"));
 }

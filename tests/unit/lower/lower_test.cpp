@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/source_dir.h"
 #include "tests/unit/lower/support.h"
 #include "weft/base/error.h"
 
@@ -19,7 +20,7 @@ Lowered lower_fused(const std::string& example, const std::string& launch, bool 
 
 // tests/cases/lower/NAME.plan; UPDATE_GOLDEN=1 writes it.
 void golden(const std::string& name, const plan::Plan& plan) {
-  const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/cases/lower/" + name + ".plan";
+  const std::string path = checkout_dir() + "/tests/cases/lower/" + name + ".plan";
   const std::string text = plan::print(plan);
   if (const char* update = std::getenv("UPDATE_GOLDEN"); update && std::string(update) == "1")
     std::ofstream(path) << text;

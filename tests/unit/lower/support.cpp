@@ -5,12 +5,13 @@
 #include <limits>
 #include <sstream>
 
+#include "tests/support/source_dir.h"
 #include "weft/ir/evaluate_op.h"
 
 namespace weft::lower {
 
 std::string read_example(const std::string& name) {
-  std::ifstream file(std::string(WEFT_SOURCE_DIR) + "/examples/" + name + ".weft");
+  std::ifstream file(checkout_dir() + "/examples/" + name + ".weft");
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_FALSE(text.str().empty()) << "examples/" << name << ".weft";

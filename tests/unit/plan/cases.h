@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/file.h"
 #include "weft/plan/plan.h"
 
 namespace weft::plan::cases {
 
-inline std::filesystem::path folder() { return std::filesystem::path(WEFT_SOURCE_DIR) / "tests/cases/plan"; }
+inline std::filesystem::path folder() { return std::filesystem::path(checkout_dir()) / "tests/cases/plan"; }
 inline std::string text(const std::string& name) { return read_file(folder() / (name + ".plan")); }
 inline Plan load(const std::string& name) { return parse(text(name)); }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/dtype.h"
 #include "weft/base/file.h"
 #include "weft/plan/interpret.h"
@@ -35,7 +36,7 @@ Error error_of(F&& f) {
 }
 
 inline plan::Plan case_plan(const std::string& name) {
-  return plan::parse(read_file(std::string(WEFT_SOURCE_DIR) + "/tests/cases/plan/" + name + ".plan"));
+  return plan::parse(read_file(checkout_dir() + "/tests/cases/plan/" + name + ".plan"));
 }
 
 // A value that tells where it comes from, small enough to be exact in 16 bits and in sums over 8 ranks.

@@ -7,6 +7,7 @@
 #include <regex>
 #include <set>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/file.h"
 
 namespace weft::schedule {
@@ -30,7 +31,7 @@ const std::map<std::string, std::string> say_what_becomes = {
     {"Z7", "dominance"},
 };
 
-std::string root() { return WEFT_SOURCE_DIR; }
+std::string root() { return checkout_dir(); }
 
 std::string all_sources(const std::string& folder, std::initializer_list<const char*> rooms) {
   std::string text;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/file.h"
 #include "weft/ir/program.h"
 #include "weft/schedule/schedule.h"
@@ -12,10 +13,10 @@
 namespace weft::schedule::test {
 
 inline ir::Program program(const std::string& name) {
-  return ir::parse(read_file(std::string(WEFT_SOURCE_DIR) + "/tests/cases/program/" + name + ".weft"));
+  return ir::parse(read_file(checkout_dir() + "/tests/cases/program/" + name + ".weft"));
 }
 inline ir::Program example(const std::string& name) {
-  return ir::parse(read_file(std::string(WEFT_SOURCE_DIR) + "/examples/" + name + ".weft"));
+  return ir::parse(read_file(checkout_dir() + "/examples/" + name + ".weft"));
 }
 inline const std::vector<std::string>& example_names() {
   static const std::vector<std::string> names = {"adam", "adamw", "lamb", "sgd", "adam_mixed", "attention_end"};

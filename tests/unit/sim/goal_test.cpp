@@ -8,6 +8,7 @@
 #include <regex>
 #include <sstream>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 std::filesystem::path shared_folder() {
   const char* set = getenv("WEFT_SHARED");
-  return set ? set : std::filesystem::path(WEFT_SOURCE_DIR) / ".." / "shared";
+  return set ? set : std::filesystem::path(checkout_dir()) / ".." / "shared";
 }
 
 // gzip'd files are unpacked by the system's gzip.

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/support/source_dir.h"
 #include "weft/algo/algorithm.h"
 #include "weft/base/error.h"
 #include "weft/sim/accuracy.h"
@@ -149,7 +150,7 @@ TEST(Nccl, TheFitFindsWhatMadeTheTimes) {
 
 // A ring over two nodes of a shipped machine: never faster than its slowest link, and close to it for a large size.
 TEST(Machines, ARingKeepsToTheLink) {
-  topo::Cluster cluster = topo::read_cluster(std::filesystem::path(WEFT_SOURCE_DIR) / "machines" / "dgx_h100.toml");
+  topo::Cluster cluster = topo::read_cluster(std::filesystem::path(checkout_dir()) / "machines" / "dgx_h100.toml");
   cluster.nodes = 2;
   algo::PlanRequest request;
   request.channels = cluster.inter.channels;
@@ -179,7 +180,7 @@ TEST(Accuracy, Percentiles) {
 TEST(Accuracy, OnThePublicTables) {
   const char* set = getenv("WEFT_SHARED");
   const auto folder =
-      (set ? std::filesystem::path(set) : std::filesystem::path(WEFT_SOURCE_DIR) / ".." / "shared") / "data" / "nccl";
+      (set ? std::filesystem::path(set) : std::filesystem::path(checkout_dir()) / ".." / "shared") / "data" / "nccl";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no reference data in " << folder;
   const Accuracy a = evaluate_accuracy(read_measured(folder));
   EXPECT_LE(a.spec.median, 45);

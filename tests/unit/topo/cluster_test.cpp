@@ -5,13 +5,14 @@
 
 #include <regex>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 
 namespace weft::topo {
 namespace {
 
-std::filesystem::path shipped() { return std::filesystem::path(WEFT_SOURCE_DIR) / "machines"; }
+std::filesystem::path shipped() { return std::filesystem::path(checkout_dir()) / "machines"; }
 
 TEST(Cluster, ShippedFilesReadAndNameTheirSources) {
   int files = 0;

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "tests/support/source_dir.h"
 #include "weft/base/file.h"
 #include "weft/ir/program.h"
 #include "weft/plan/plan.h"
@@ -13,7 +14,7 @@
 namespace weft::view {
 namespace {
 
-std::string source(const std::string& path) { return read_file(std::string(WEFT_SOURCE_DIR) + "/" + path); }
+std::string source(const std::string& path) { return read_file(checkout_dir() + "/" + path); }
 
 int64_t count(const std::string& text, const std::string& part) {
   int64_t found = 0;
