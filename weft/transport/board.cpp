@@ -166,7 +166,10 @@ std::vector<std::string> BoardTransport::exchange(std::string_view mine, std::st
 }
 
 void BoardTransport::agree_on_allocation(int64_t bytes, std::string_view what) {
-  if (bytes < 0) throw Error(ErrorKind::user, fmt::format("cannot allocate {} bytes for {}", bytes, what));
+  constexpr int64_t most = int64_t{1} << 60;  // with what sizes are rounded up by, still a number
+  if (bytes < 0 || bytes > most / size_)
+    throw Error(ErrorKind::user, fmt::format("cannot allocate {} bytes for {} on {} ranks", bytes, what, size_),
+                "is the size right?");
   constexpr int64_t worth_asking = 1 << 20;
   const int64_t free = rank_ == 0 && bytes * size_ >= worth_asking ? free_memory_bytes() : INT64_MAX;
   const std::vector<std::string> all = exchange(fmt::format("{} {}", bytes, free), fmt::format("allocate {}", what));
@@ -187,6 +190,13 @@ void BoardTransport::agree_on_allocation(int64_t bytes, std::string_view what) {
                             human_bytes(static_cast<double>(bytes)), human_bytes(static_cast<double>(need)),
                             human_bytes(static_cast<double>(there))),
                 "use smaller sizes or fewer ranks, or free memory");
+}
+
+void BoardTransport::agree_on_success(const std::string& problem, std::string_view what) {
+  const std::vector<std::string> all = exchange(problem, fmt::format("map {}", what));
+  for (int peer = 0; peer < size_; ++peer)
+    if (const std::string& told = all[static_cast<size_t>(peer)]; !told.empty())
+      throw Error(ErrorKind::io, fmt::format("rank {}: {}", peer, told));
 }
 
 int allowed_core_count() {

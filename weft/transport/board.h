@@ -75,6 +75,8 @@ class BoardTransport : public Transport {
  protected:
   // Agrees on (what, bytes) and on whether the memory is there; throws the same error on all ranks.
   void agree_on_allocation(int64_t bytes, std::string_view what);
+  // What went wrong here when the memory was made, "" where nothing did: Error(io) on all ranks with the first one's.
+  void agree_on_success(const std::string& problem, std::string_view what);
   // What this rank has put up for all to read, where the board itself is not shared.
   virtual void published(const Mail&) {}
   Board& board_;

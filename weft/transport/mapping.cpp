@@ -80,23 +80,34 @@ void check_sealed(int fd, int64_t bytes, std::string_view what) {
                 "it could shrink under us, so it is not used");
 }
 
-void send_descriptor(int socket, int fd, uint64_t number) {
+namespace {
+
+constexpr uint64_t none_bit = uint64_t{1} << 63;
+
+void send_number(int socket, uint64_t number, int fd) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   iovec data{&number, sizeof number};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  }
   while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
     if (errno != EINTR)
       throw Error(ErrorKind::io, fmt::format("cannot pass shared memory to a rank: {}", std::strerror(errno)));
 }
+
+}  // namespace
+
+void send_descriptor(int socket, int fd, uint64_t number) { send_number(socket, number, fd); }
+void send_no_descriptor(int socket, uint64_t number) { send_number(socket, number | none_bit, -1); }
 
 int receive_descriptor(int socket, uint64_t number) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -116,6 +127,8 @@ int receive_descriptor(int socket, uint64_t number) {
   if (header && header->cmsg_type == SCM_RIGHTS) std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
   if (count == sizeof got && got == number && fd >= 0) return fd;
   if (fd >= 0) close(fd);
+  if (count == sizeof got && got == (number | none_bit))
+    throw Error(ErrorKind::io, "the rank that passes shared memory has none to pass");
   throw Error(ErrorKind::io, fmt::format("shared memory number {} came where {} was expected", got, number),
               fd < 0 ? "no descriptor came with it: is the limit of open files (ulimit -n) reached?" : "");
 }

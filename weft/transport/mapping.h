@@ -35,8 +35,10 @@ int sealed_memfd(int64_t bytes, std::string_view what);
 // Throws Error(io) unless fd has that size and those seals.
 void check_sealed(int fd, int64_t bytes, std::string_view what);
 
-// One descriptor with a number, over a Unix socket. receive returns -1 where nothing came yet; Error(peer) at its end.
+// One descriptor with a number, over a Unix socket; or word that there is none. receive returns -1 where nothing came yet;
+// Error(io) where there is none, Error(peer) at the socket's end.
 void send_descriptor(int socket, int fd, uint64_t number);
+void send_no_descriptor(int socket, uint64_t number);
 int receive_descriptor(int socket, uint64_t number);
 
 }  // namespace weft::transport

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,17 +27,13 @@
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/transport/fork.h"
+#include "weft/transport/host.h"
 #include "weft/transport/wait.h"
 
 namespace weft::transport {
 namespace {
 
 constexpr int64_t grace_ns = 1'200'000'000;  // from the first failure to SIGKILL
-constexpr int64_t look_every_ns = 20'000'000;
-
-struct ProcessWindow : Window {
-  std::unique_ptr<Mapping> mapping;
-};
 
 std::string death_remedy(int signal) {
   switch (signal) {
@@ -53,101 +48,24 @@ std::string death_remedy(int signal) {
     case SIGKILL:
       return "was it ended by hand, by a batch system, or for want of memory (dmesg | grep -i oom)? then use smaller "
              "sizes or fewer ranks";
-    case 0: return "its own output says why; all ranks must be started again";
+    case 0: return death_says_why;
     default: return "somebody asked it to end; all ranks must be started again";
   }
 }
 
-// A zombie counts as gone: nobody will answer.
-bool process_gone(pid_t pid) {
-  const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (fd < 0) return errno == ESRCH || (errno == ENOSYS && kill(pid, 0) != 0 && errno == ESRCH);
-  pollfd look{fd, POLLIN, 0};
-  const bool gone = poll(&look, 1, 0) == 1;
-  close(fd);
-  return gone;
-}
-
-class ProcessTransport final : public BoardTransport {
+class ProcessTransport final : public HostTransport {
  public:
-  // passing: on rank 0 the sockets to each rank, on others the socket from rank 0 (at [rank]).
-  ProcessTransport(Board& board, int rank, int size, const RankOptions& options, std::vector<int> passing, pid_t parent)
-      : BoardTransport(board, rank, size, options), passing_(std::move(passing)), parent_(parent) {}
-  std::string_view name() const override { return "processes"; }
+  ProcessTransport(Board& board, int rank, int size, const RankOptions& options, std::vector<Fd> sockets, pid_t parent)
+      : HostTransport(board, rank, size, options, std::move(sockets)), parent_(parent) {}
 
-  std::shared_ptr<Window> allocate(int64_t bytes, std::string_view what) override {
-    agree_on_allocation(bytes, what);
-    const int64_t block = rounded_block_bytes(bytes);
-    auto window = std::make_shared<ProcessWindow>();
-    window->bytes = bytes;
-    ++allocation_;
-    std::string problem;
-    try {
-      const int fd = rank() == 0 ? make_and_pass(block * size(), what) : receive(block * size(), what);
-      try {
-        window->mapping = std::make_unique<Mapping>(fd, block * size(), what);
-      } catch (...) {
-        close(fd);
-        throw;
-      }
-      close(fd);
-      for (int peer = 0; peer < size(); ++peer) window->at.push_back(window->mapping->data() + block * peer);
-    } catch (const Error& error) { problem = error.what(); }
-    const std::vector<std::string> all = exchange(problem, fmt::format("map {}", what));
-    for (int peer = 0; peer < size(); ++peer)
-      if (const std::string& told = all[static_cast<size_t>(peer)]; !told.empty())
-        throw Error(ErrorKind::io, fmt::format("rank {}: {}", peer, told));
-    return window;
-  }
-
-  void check_peers() override {
-    const int64_t now = now_ns();
-    if (now - looked_at_ns_ < look_every_ns) return;
-    looked_at_ns_ = now;
+ protected:
+  void check_parent() override {
     if (getppid() != parent_) _exit(2);
-    for (int peer = 0; peer < size(); ++peer) {
-      const pid_t pid = board_.ranks()[peer].pid.load(std::memory_order_acquire);
-      if (peer == rank() || pid == 0 || !process_gone(pid)) continue;
-      if (board_.ranks()[peer].state.load(std::memory_order_acquire) != static_cast<uint32_t>(RankState::running))
-        continue;
-      usleep(30'000);  // the parent knows the signal: let it speak first
-      if (!abort_word().load(std::memory_order_acquire))
-        raise({ErrorKind::peer, peer, fmt::format("rank {} (process {}) died", peer, pid), death_remedy(0)});
-    }
   }
+  int64_t parent_speaks_within_ns() const override { return 30'000'000; }
 
  private:
-  int make_and_pass(int64_t bytes, std::string_view what) {
-    const int fd = sealed_memfd(bytes, what);
-    for (int peer = 1; peer < size(); ++peer) send_descriptor(passing_[static_cast<size_t>(peer)], fd, allocation_);
-    return fd;
-  }
-  int receive(int64_t bytes, std::string_view what) {
-    int fd = -1;
-    switch (wait_until(*this, timeout_ns(), [&] {
-      return (fd = receive_descriptor(passing_[static_cast<size_t>(rank())], allocation_)) >= 0;
-    })) {
-      case Waited::ready: break;
-      case Waited::aborted: throw_failure(*this, fmt::format("waiting for memory of rank 0 for {}", what));
-      case Waited::late:
-        throw Error(ErrorKind::timeout,
-                    fmt::format("rank {} waited {} for memory of rank 0 for {}", rank(),
-                                human_ns(static_cast<double>(timeout_ns())), what),
-                    timeout_remedy());
-    }
-    try {
-      check_sealed(fd, bytes, what);
-    } catch (...) {
-      close(fd);
-      throw;
-    }
-    return fd;
-  }
-
-  std::vector<int> passing_;
   pid_t parent_;
-  uint64_t allocation_ = 0;
-  int64_t looked_at_ns_ = 0;
 };
 
 void close_all(std::vector<int>& fds) {
@@ -164,7 +82,7 @@ std::pair<int, int> socket_pair(int type) {
 }
 
 [[noreturn]] void child_main(Board& board, int rank, int ranks, const RankOptions& options, pid_t parent,
-                             std::vector<int> passing, int control, const ProcessGroup::Body& body) {
+                             std::vector<Fd> passing, int control, const ProcessGroup::Body& body) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(2);  // it died before prctl
   board.ranks()[rank].pid.store(getpid(), std::memory_order_release);
@@ -230,11 +148,11 @@ void ProcessGroup::start(int rank, const RankOptions& options, const Body& body,
     close(std::exchange(sockets.control[r], -1));
     return;
   }
-  std::vector<int> passing(children_.size(), -1);
+  std::vector<Fd> passing;
   if (rank == 0)
-    passing.swap(sockets.near);
+    for (int& fd : sockets.near) passing.emplace_back(std::exchange(fd, -1));
   else
-    passing[r] = std::exchange(sockets.far[r], -1);
+    passing.emplace_back(std::exchange(sockets.far[r], -1));
   const int control = std::exchange(sockets.control[r], -1);
   close_all(sockets.near), close_all(sockets.far), close_all(sockets.control);
   for (Child& child : children_) close(child.control);

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -23,7 +22,7 @@
 #include "weft/base/file.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
-#include "weft/transport/board.h"
+#include "weft/transport/host.h"
 #include "weft/transport/mapping.h"
 #include "weft/transport/socket.h"
 #include "weft/transport/tcp.h"
@@ -32,7 +31,7 @@
 namespace weft::transport {
 namespace {
 
-constexpr int64_t look_every_ns = 20'000'000, hello_limit_ns = 1'000'000'000, poll_us = 2000;
+constexpr int64_t hello_limit_ns = 1'000'000'000, poll_us = 2000;
 constexpr uint32_t magic = 0x54464557, protocol_version = 1;
 
 struct Hello {
@@ -56,7 +55,7 @@ sockaddr_un abstract_address(const std::string& name, socklen_t& length) {
 
 bool readable(int fd, int64_t within_ns) {
   pollfd look{fd, POLLIN, 0};
-  return poll(&look, 1, static_cast<int>(within_ns / 1'000'000)) == 1;
+  return poll(&look, 1, static_cast<int>(std::min<int64_t>(within_ns / 1'000'000, INT32_MAX))) == 1;
 }
 
 bool same_secret(const std::array<unsigned char, 32>& a, const std::array<unsigned char, 32>& b) {
@@ -111,8 +110,12 @@ class Posted {
     const Fd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     const std::string text = fmt::format("rendezvous 1 {} {}\n", invitation.socket, hex(invitation.secret));
     if (fd.get() < 0 || write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-        rename(fresh.c_str(), file.c_str()) != 0)
+        rename(fresh.c_str(), file.c_str()) != 0) {
+      const int reason = errno;
+      if (fd.get() >= 0) unlink(fresh.c_str());
+      errno = reason;
       refused(fmt::format("cannot write the meeting file {}", file));
+    }
   }
   ~Posted() { unlink(file_.c_str()); }
 
@@ -120,80 +123,20 @@ class Posted {
   std::string file_;
 };
 
-struct JoinedWindow : Window {
-  std::unique_ptr<Mapping> mapping;
-};
-
-class JoinedTransport final : public BoardTransport {
+class JoinedTransport final : public HostTransport {
  public:
   JoinedTransport(std::unique_ptr<Mapping> memory, int rank, int size, const RankOptions& options,
                   std::vector<Fd> sockets)
-      : BoardTransport(*reinterpret_cast<Board*>(memory->data()), rank, size, options),
-        memory_(std::move(memory)),
-        sockets_(std::move(sockets)) {
+      : HostTransport(*reinterpret_cast<Board*>(memory->data()), rank, size, options, std::move(sockets)),
+        memory_(std::move(memory)) {
     board_.ranks()[rank].pid.store(getpid(), std::memory_order_release);
   }
   ~JoinedTransport() override {
     board_.ranks()[rank()].state.store(static_cast<uint32_t>(RankState::done), std::memory_order_release);
   }
-  std::string_view name() const override { return "processes"; }
-
-  std::shared_ptr<Window> allocate(int64_t bytes, std::string_view what) override {
-    agree_on_allocation(bytes, what);
-    const int64_t block = rounded_block_bytes(bytes);
-    auto window = std::make_shared<JoinedWindow>();
-    window->bytes = bytes;
-    ++allocation_;
-    std::string problem;
-    try {
-      const Fd fd(rank() == 0 ? make_and_pass(block * size(), what) : receive(block * size(), what));
-      window->mapping = std::make_unique<Mapping>(fd.get(), block * size(), what);
-      for (int peer = 0; peer < size(); ++peer) window->at.push_back(window->mapping->data() + block * peer);
-    } catch (const Error& error) { problem = error.what(); }
-    const std::vector<std::string> all = exchange(problem, fmt::format("map {}", what));
-    for (int peer = 0; peer < size(); ++peer)
-      if (const std::string& told = all[static_cast<size_t>(peer)]; !told.empty())
-        throw Error(ErrorKind::io, fmt::format("rank {}: {}", peer, told));
-    return window;
-  }
-
-  void check_peers() override {
-    const int64_t now = now_ns();
-    if (now - looked_at_ns_ < look_every_ns) return;
-    looked_at_ns_ = now;
-    for (int peer = 0; peer < size(); ++peer) {
-      const RankBoard& theirs = board_.ranks()[peer];
-      const pid_t pid = theirs.pid.load(std::memory_order_acquire);
-      if (peer == rank() || pid == 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
-      if (theirs.state.load(std::memory_order_acquire) != static_cast<uint32_t>(RankState::running)) continue;
-      if (!abort_word().load(std::memory_order_acquire))
-        raise({ErrorKind::peer, peer, fmt::format("rank {} (process {}) died", peer, pid)});
-    }
-  }
 
  private:
-  int make_and_pass(int64_t bytes, std::string_view what) {
-    const int fd = sealed_memfd(bytes, what);
-    for (int peer = 1; peer < size(); ++peer)
-      send_descriptor(sockets_[static_cast<size_t>(peer)].get(), fd, allocation_);
-    return fd;
-  }
-  int receive(int64_t bytes, std::string_view what) {
-    int fd = -1;
-    const Waited waited =
-        wait_until(*this, timeout_ns(), [&] { return (fd = receive_descriptor(sockets_[0].get(), allocation_)) >= 0; });
-    if (waited == Waited::aborted) throw_failure(*this, fmt::format("waiting for memory of rank 0 for {}", what));
-    if (waited == Waited::late)
-      throw Error(ErrorKind::timeout, fmt::format("rank {} waited in vain for memory of rank 0 for {}", rank(), what));
-    Fd held(fd);
-    check_sealed(fd, bytes, what);
-    return held.release();
-  }
-
   std::unique_ptr<Mapping> memory_;
-  std::vector<Fd> sockets_;
-  uint64_t allocation_ = 0;
-  int64_t looked_at_ns_ = 0;
 };
 
 // ---- rank 0

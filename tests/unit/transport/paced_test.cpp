@@ -110,7 +110,8 @@ TEST(Paced, TextIsReadAndRefused) {
   for (const char* wrong :
        {"alpha=5", "alpha=-1us", "bw=1GB", "bw=x", "beta=1us", "shared", "within.alpha=1us", "group=-1", "alpha"})
     EXPECT_THROW(parse_paced(wrong), Error) << wrong;
-  for (const char* wrong : {"pced", "tcpp", "threads+nothing", "paced:bw=1", "mixed", "tcp:x"}) EXPECT_THROW(check_spec(wrong), Error);
+  for (const char* wrong : {"pced", "tcpp", "threads+nothing", "paced:bw=1", "mixed", "tcp:x"})
+    EXPECT_THROW(check_spec(wrong), Error);
   for (const char* right : {"", "threads", "processes", "threads+paced:alpha=1us", "paced", "tcp", "mixed:group=2"})
     EXPECT_NO_THROW(check_spec(right)) << right;
 }

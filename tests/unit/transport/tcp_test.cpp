@@ -21,6 +21,7 @@
 #include "weft/transport/spec.h"
 #include "weft/transport/tcp_meet.h"
 #include "weft/transport/wait.h"
+#include "weft/transport/wire.h"
 
 namespace weft::transport {
 namespace {
@@ -205,6 +206,32 @@ TEST(Tcp, APortInUseADoubledRankAndAnotherSizeAreErrors) {
       has(error_of([] { join_tcp({.rank = 0, .ranks = 2, .meeting = "127.0.0.1:1", .secret = ""}); }), "secret"));
   EXPECT_TRUE(
       has(error_of([] { join_tcp({.rank = 2, .ranks = 2, .meeting = "127.0.0.1:1", .secret = "x"}); }), "rank 2"));
+}
+
+// A rank that is let in and then sends frames that no rank sends: sizes are looked at before anything is stored.
+TEST(Tcp, FramesWithWrongSizesAreRefused) {
+  Frame failure, words;
+  failure.kind = Frame::failure, failure.head_bytes = 16, failure.body_bytes = 64 << 20;
+  words.kind = Frame::put, words.head_bytes = 12;
+  for (const Frame& frame : {failure, words}) {
+    const std::string meeting = free_address();
+    Guest zero(meeting, 0, 2, "abc", 5, [](Transport& t) {
+      const auto window = t.allocate_mirrored(64, "words");
+      t.barrier("never");
+    });
+    MeshOptions mesh;
+    mesh.rank = 1, mesh.ranks = 2, mesh.secret = secret_of("abc"), mesh.until_ns = now_ns() + 5 * second;
+    const Fd listener = listen_at(parse_address("127.0.0.1:0"));
+    auto addresses = meet_at(meeting, bound_address(listener.get()).text() + " elsewhere", mesh);
+    for (std::string& text : addresses) text.resize(text.find(' '));
+    const auto sockets = connect_mesh(listener.get(), addresses, mesh);
+    const std::vector<char> garbage(1 << 20, 'x');
+    const int fd = sockets[0][0].get();
+    send_all(fd, &frame, sizeof frame, now_ns() + second);
+    for (int i = 0; i < 8 && send_all(fd, garbage.data(), garbage.size(), now_ns() + second); ++i) {}
+    zero.join();
+    EXPECT_TRUE(zero.error.kind() == ErrorKind::peer && has(zero.error, "no message of Weft")) << zero.error.what();
+  }
 }
 
 TEST(Tcp, NobodyThereIsAnErrorInTime) {

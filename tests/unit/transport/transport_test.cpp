@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,6 +140,19 @@ TEST_P(Transports, TooLittleMemoryIsAskedFirstAndLeavesTheJobAlive) {
                         "asks first");
                    t.barrier("goes on");
                    need(t.allocate(100, "small")->bytes == 100, "allocates again");
+                 },
+                 {});
+}
+
+TEST_P(Transports, SizesThatOverflowAreRefused) {
+  GetParam().run(4,
+                 [](Transport& t) {
+                   for (const int64_t bytes : {INT64_MAX, INT64_MAX / 4 + 1, (int64_t{1} << 62) + 8, int64_t{-1}}) {
+                     const Error e = error_of([&] { t.allocate(bytes, "a number"); });
+                     need(e.kind() == ErrorKind::user && std::string(e.what()).find("a number") != std::string::npos,
+                          "refused");
+                   }
+                   t.barrier("goes on");
                  },
                  {});
 }
@@ -327,6 +341,24 @@ TEST(Processes, AParentWithThreadsIsRefused) {
   EXPECT_NE(e.remedy().find("run_threads"), std::string::npos);
 #endif
   run_processes(2, [](Transport& t) { t.barrier("meet"); });
+}
+
+// Rank 0 makes the memory of all: where it cannot, the others must not wait for a descriptor until the deadline.
+TEST(Processes, NoDescriptorsOnOneRankIsAnErrorOnAllAtOnce) {
+  for (const int poor : {0, 1})
+    run_processes(3, [poor](Transport& t) {
+      rlimit before{}, none{};
+      getrlimit(RLIMIT_NOFILE, &before);
+      none.rlim_max = before.rlim_max;
+      if (t.rank() == poor) setrlimit(RLIMIT_NOFILE, &none);
+      const int64_t begin = now_ns();
+      const Error e = error_of([&] { t.allocate(100, "the thing"); });
+      setrlimit(RLIMIT_NOFILE, &before);
+      need(e.kind() == ErrorKind::io && std::string(e.what()).find(fmt::format("rank {}: ", poor)) != std::string::npos,
+           e.what());
+      need(now_ns() - begin < 5 * second, "nobody waits for the deadline");
+      need(t.allocate(100, "the thing")->bytes == 100, "goes on");
+    });
 }
 
 TEST(Processes, AStoppedRankIsNamedAsStopped) {
