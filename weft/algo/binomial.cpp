@@ -8,6 +8,7 @@
 #include <bitset>
 
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
@@ -30,14 +31,16 @@ struct Tree {
 
 std::string text(const Expr& root) { return root ? expr::print(root, expr::Syntax::plan) : "0"; }
 
-class Binomial : public Algorithm {
+class Binomial : public Described {
  public:
-  std::string_view name() const override { return "binomial"; }
-  Order order() const override { return Order::fixed; }
-  Round round() const override { return Round::hops; }
-  bool needs_mapped() const override { return false; }
-  Id gather_family() const override { return "down"; }
-  bool supports(Collective c) const override { return c == Collective::all_reduce || has_root(c); }
+  Binomial()
+      : Described({.name = "binomial",
+                   .order = Order::fixed,
+                   .round = Round::hops,
+                   .carrier = Carrier::links,
+                   .collectives = {Collective::all_reduce, Collective::broadcast, Collective::reduce,
+                                   Collective::scatter, Collective::gather},
+                   .gather_family = "down"}) {}
   Owner owner(Collective) const override { return Owner::root; }
 
   Half scatter(const ScatterSite& site) const override {

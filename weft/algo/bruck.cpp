@@ -6,25 +6,23 @@
 // 2^k if bit k of i is set: about S/2 log2 n bytes, but n-1-ceil(log2 n) messages fewer than pairwise. A sum begins at
 // another rank for every part: order any.
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
 
 using namespace plan;
 
-class Bruck : public Algorithm {
+class Bruck : public Described {
  public:
-  std::string_view name() const override { return "bruck"; }
-  Order order() const override { return Order::any; }
-  Round round() const override { return Round::hops; }
-  bool needs_mapped() const override { return false; }
-  bool supports(Collective c) const override {
-    return c == Collective::all_reduce || c == Collective::reduce_scatter || c == Collective::all_gather ||
-           c == Collective::all_to_all;
-  }
-  bool supports(Collective c, Counts counts) const override {
-    return supports(c) && (counts == Counts::even || (counts == Counts::given && c != Collective::all_to_all));
-  }
+  Bruck()
+      : Described({.name = "bruck",
+                   .order = Order::any,
+                   .round = Round::hops,
+                   .carrier = Carrier::links,
+                   .collectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                                   Collective::all_to_all},
+                   .given = joints_of_parts}) {}
   Owner owner(Collective) const override { return Owner::part; }
 
   // Round j of the reducing half goes 2^(K-1-j) ranks; what no one has added to yet is copied in the first.

@@ -4,22 +4,22 @@
 //
 // Down is a lane of its own: in one lane a rank would wait out a round trip for every chunk.
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
 
 using namespace plan;
 
-class Chain : public Algorithm {
+class Chain : public Described {
  public:
-  std::string_view name() const override { return "chain"; }
-  Order order() const override { return Order::rank; }
-  Round round() const override { return Round::hops; }
-  bool needs_mapped() const override { return false; }
-  Id gather_family() const override { return "down"; }
-  bool supports(Collective c) const override {
-    return c == Collective::all_reduce || c == Collective::broadcast || c == Collective::reduce;
-  }
+  Chain()
+      : Described({.name = "chain",
+                   .order = Order::rank,
+                   .round = Round::hops,
+                   .carrier = Carrier::links,
+                   .collectives = joints_of_whole,
+                   .gather_family = "down"}) {}
   Owner owner(Collective) const override { return Owner::root; }
 
   Half scatter(const ScatterSite& site) const override {

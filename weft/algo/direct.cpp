@@ -5,19 +5,23 @@
 // both are one word a peer. One memory domain only (shared memory, NVLink). Broadcast is pulled: all ranks copy from
 // the root at once, chunk by chunk behind it, because one rank's stores to all the others would be the bottleneck.
 #include "weft/algo/build.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
 
 using namespace plan;
 
-class Direct : public Algorithm {
+class Direct : public Described {
  public:
-  std::string_view name() const override { return "direct"; }
-  Order order() const override { return Order::rank; }
-  Round round() const override { return Round::once; }
-  bool needs_mapped() const override { return true; }
-  bool supports(Collective c) const override { return c != Collective::send_recv; }
+  Direct()
+      : Described({.name = "direct",
+                   .order = Order::rank,
+                   .round = Round::once,
+                   .carrier = Carrier::mapped,
+                   .collectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                                   Collective::broadcast, Collective::reduce, Collective::scatter, Collective::gather,
+                                   Collective::all_to_all, Collective::barrier}}) {}
   Owner owner(Collective c) const override {
     return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part;
   }

@@ -2,19 +2,21 @@
 // (Hensgen, Finkel, Manber, 1988). ceil(log2 n) messages of one byte; nobody is a bottleneck. Where memory is mapped
 // the barrier is two awaits (direct.cpp).
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
 
 using namespace plan;
 
-class Dissemination : public Algorithm {
+class Dissemination : public Described {
  public:
-  std::string_view name() const override { return "dissemination"; }
-  Order order() const override { return Order::rank; }
-  Round round() const override { return Round::once; }
-  bool needs_mapped() const override { return false; }
-  bool supports(Collective c) const override { return c == Collective::barrier; }
+  Dissemination()
+      : Described({.name = "dissemination",
+                   .order = Order::rank,
+                   .round = Round::once,
+                   .carrier = Carrier::links,
+                   .collectives = {Collective::barrier}}) {}
   Owner owner(Collective) const override { return Owner::everyone; }
 
   std::optional<Plan> whole_plan(const PlanRequest& request) const override {

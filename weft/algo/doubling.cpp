@@ -3,19 +3,21 @@
 // the hops of halving.cpp: for the smallest sizes on many ranks. Any number of ranks, by the fold of shapes.h.
 // Everybody sums by the same tree, the lower rank's sum first: order fixed, and equal bits on all ranks.
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
 
 using namespace plan;
 
-class Doubling : public Algorithm {
+class Doubling : public Described {
  public:
-  std::string_view name() const override { return "doubling"; }
-  Order order() const override { return Order::fixed; }
-  Round round() const override { return Round::hops; }
-  bool needs_mapped() const override { return false; }
-  bool supports(Collective c) const override { return c == Collective::all_reduce; }
+  Doubling()
+      : Described({.name = "doubling",
+                   .order = Order::fixed,
+                   .round = Round::hops,
+                   .carrier = Carrier::links,
+                   .collectives = {Collective::all_reduce}}) {}
   Owner owner(Collective) const override { return Owner::everyone; }
 
   Half scatter(const ScatterSite& site) const override {

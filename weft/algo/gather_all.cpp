@@ -1,19 +1,21 @@
 // Gather to one, then broadcast: what is written first and measured against ever after. Rank 0's link carries
 // (n-1) S both ways. Never the choice, always the yardstick.
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
 
 using namespace plan;
 
-class Gather : public Algorithm {
+class Gather : public Described {
  public:
-  std::string_view name() const override { return "gather"; }
-  Order order() const override { return Order::rank; }
-  Round round() const override { return Round::once; }
-  bool needs_mapped() const override { return false; }
-  bool supports(Collective c) const override { return has_joint(c); }
+  Gather()
+      : Described({.name = "gather",
+                   .order = Order::rank,
+                   .round = Round::once,
+                   .carrier = Carrier::links,
+                   .collectives = joints}) {}
   Owner owner(Collective c) const override {
     return c == Collective::reduce_scatter || c == Collective::all_gather ? Owner::part : Owner::root;
   }

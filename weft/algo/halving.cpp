@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
@@ -38,16 +39,15 @@ struct Exchange {
   }
 };
 
-class Halving : public Algorithm {
+class Halving : public Described {
  public:
-  std::string_view name() const override { return "halving"; }
-  Order order() const override { return Order::fixed; }
-  Round round() const override { return Round::hops; }
-  bool needs_mapped() const override { return false; }
-  bool supports(Collective c) const override {
-    return c == Collective::all_reduce || c == Collective::reduce_scatter || c == Collective::all_gather;
-  }
-  bool supports(Collective c, Counts counts) const override { return supports(c) && counts != Counts::exchanged; }
+  Halving()
+      : Described({.name = "halving",
+                   .order = Order::fixed,
+                   .round = Round::hops,
+                   .carrier = Carrier::links,
+                   .collectives = joints_of_parts,
+                   .given = joints_of_parts}) {}
   Owner owner(Collective) const override { return Owner::part; }
 
   Half scatter(const ScatterSite& site) const override {

@@ -6,6 +6,7 @@
 // NCCL bounds the parts that a message aggregates by its buffer; here a chunk is chosen so that the largest message
 // fits a slot (plan.h), which bounds the same memory. Sums begin at another rank for every part: order any.
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
@@ -19,16 +20,15 @@ Parts aggregate(const std::string& from, const std::string& s) {
   return result;
 }
 
-class Pat : public Algorithm {
+class Pat : public Described {
  public:
-  std::string_view name() const override { return "pat"; }
-  Order order() const override { return Order::any; }
-  Round round() const override { return Round::hops; }
-  bool needs_mapped() const override { return false; }
-  bool supports(Collective c) const override {
-    return c == Collective::all_reduce || c == Collective::reduce_scatter || c == Collective::all_gather;
-  }
-  bool supports(Collective c, Counts counts) const override { return supports(c) && counts != Counts::exchanged; }
+  Pat()
+      : Described({.name = "pat",
+                   .order = Order::any,
+                   .round = Round::hops,
+                   .carrier = Carrier::links,
+                   .collectives = joints_of_parts,
+                   .given = joints_of_parts}) {}
   Owner owner(Collective) const override { return Owner::part; }
 
   // Round j brings sums from r+2^j. The part of rank r+1 comes from all others first; where n is odd nobody adds to it

@@ -6,21 +6,21 @@
 // there, chunk by chunk behind it. It costs one word more per chunk and peer. all_gather and broadcast are fetched from the
 // inputs, without a copy at their owners that others would wait for.
 #include "weft/algo/build.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
 
 using namespace plan;
 
-class Pull : public Algorithm {
+class Pull : public Described {
  public:
-  std::string_view name() const override { return "pull"; }
-  Order order() const override { return Order::rank; }
-  Round round() const override { return Round::once; }
-  bool needs_mapped() const override { return true; }
-  bool supports(Collective c) const override {
-    return c == Collective::all_reduce || c == Collective::all_gather || c == Collective::broadcast;
-  }
+  Pull()
+      : Described({.name = "pull",
+                   .order = Order::rank,
+                   .round = Round::once,
+                   .carrier = Carrier::mapped,
+                   .collectives = {Collective::all_reduce, Collective::all_gather, Collective::broadcast}}) {}
   Owner owner(Collective c) const override { return c == Collective::broadcast ? Owner::everyone : Owner::part; }
 
   Half scatter(const ScatterSite& site) const override {

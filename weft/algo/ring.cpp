@@ -4,20 +4,22 @@
 // The sum of part p begins at rank p+1, so elements of different parts are folded in different rotations: order any.
 // Partial sums travel: with a wire narrower than the accumulator they are rounded at every hop.
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
 
 using namespace plan;
 
-class Ring : public Algorithm {
+class Ring : public Described {
  public:
-  std::string_view name() const override { return "ring"; }
-  Order order() const override { return Order::any; }
-  Round round() const override { return Round::hops; }
-  bool needs_mapped() const override { return false; }
-  Id gather_family() const override { return ""; }
-  bool supports(Collective c) const override { return has_joint(c); }
+  Ring()
+      : Described({.name = "ring",
+                   .order = Order::any,
+                   .round = Round::hops,
+                   .carrier = Carrier::links,
+                   .collectives = joints,
+                   .gather_family = ""}) {}
   Owner owner(Collective c) const override {
     return c == Collective::broadcast || c == Collective::reduce ? Owner::root : Owner::part;
   }

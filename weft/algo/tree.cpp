@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "weft/algo/shapes.h"
+#include "weft/algo/traits.h"
 
 namespace weft::algo {
 namespace {
@@ -66,17 +67,16 @@ struct Trees {
   }
 };
 
-class Tree : public Algorithm {
+class Tree : public Described {
  public:
-  std::string_view name() const override { return "tree"; }
-  Order order() const override { return Order::any; }
-  Round round() const override { return Round::hops; }
-  bool needs_mapped() const override { return false; }
-  Id gather_family() const override { return "down"; }
+  Tree()
+      : Described({.name = "tree",
+                   .order = Order::any,
+                   .round = Round::hops,
+                   .carrier = Carrier::links,
+                   .collectives = joints_of_whole,
+                   .gather_family = "down"}) {}
   int channel_multiple() const override { return 2; }
-  bool supports(Collective c) const override {
-    return c == Collective::all_reduce || c == Collective::broadcast || c == Collective::reduce;
-  }
   Owner owner(Collective) const override { return Owner::root; }
 
   Half scatter(const ScatterSite& site) const override {
