@@ -6,6 +6,7 @@
 // that quietly meant "at once" or "never" would be found out in production.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,10 +14,11 @@
 namespace weft {
 
 struct EnvVariable {
-  enum class Form { text, flag, integer };
+  enum class Form { text, flag, integer, count, choice };  // count: an integer that may be written 4Gi
   std::string_view name, fallback, meaning;
   Form form = Form::text;
-  int64_t least = 0, most = 0;  // integer: the range that is accepted, both included
+  int64_t least = 0, most = 0;    // integer, count: the range that is accepted, both included
+  std::string_view choices = "";  // choice: the words, separated by spaces; case does not count
 };
 
 const std::vector<EnvVariable>& env_variables();
@@ -24,8 +26,11 @@ std::string env(std::string_view name);  // the value or its fallback; an undecl
 bool env_flag(std::string_view name);    // "1", "true", "on", "yes" / "0", "false", "off", "no", ""; else kind user
 // An integer within the table's range; kind user, with variable, value, range and remedy, for anything else.
 int64_t env_int(std::string_view name);
-// Reads every flag and integer once and throws what env_flag and env_int throw: before ranks start, so that a wrong
-// value is one error of the caller and not one of each rank in the middle of its first wait.
+// The same of a count; nothing where neither variable nor fallback says one.
+std::optional<int64_t> env_count(std::string_view name);
+// Reads every variable that is more than text once and throws kind user for the first that is wrong: before ranks
+// start, so that a wrong value is one error of the caller and not one of each rank in the middle of its first wait.
+// Names of algorithms and protocols are known further up: api::check_environment().
 void check_environment();
 
 }  // namespace weft

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-std::string read_file(const std::filesystem::path& path);  // kind io with path and reason
+std::string read_file(const std::filesystem::path& path);  // whole; kind io with path and reason; 64 MiB at most
 // Writes a temporary beside `path`, syncs and renames: readers see the old file or the new one, never a part.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
@@ -16,6 +16,6 @@ void write_file(const std::filesystem::path& path, std::string_view bytes);
 std::filesystem::path cache_directory();
 
 int64_t now_ns();             // monotonic clock
-int64_t free_memory_bytes();  // MemAvailable, and the cgroup's rest where that is less
+int64_t free_memory_bytes();  // the least of MemAvailable, of what every control group above leaves, of ulimit -v
 
 }  // namespace weft

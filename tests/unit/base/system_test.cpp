@@ -1,10 +1,14 @@
 // Errors, environment, hashes, files, logs.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <thread>
 
 #include "weft/base/env.h"
 #include "weft/base/error.h"
@@ -73,7 +77,9 @@ TEST(Env, NumbersOutsideTheirRangeAreRefusedWithTheRemedy) {
                {"WEFT_TIMEOUT_S", ""},      {"WEFT_TIMEOUT_S", "60 s"}, {"WEFT_TIMEOUT_S", "99999999999999999999"},
                {"WEFT_TIMEOUT_S", " 5"},    {"WEFT_SPIN_US", "-50"},    {"WEFT_SPIN_US", "10000001"},
                {"WEFT_SPIN_US", "0x10"},    {"WEFT_CACHE_MB", "-1"},    {"WEFT_CACHE_MB", "1099511627776"},
-               {"WEFT_NO_COMPILER", "yep"}, {"WEFT_VERIFY", "2"}};
+               {"WEFT_NO_COMPILER", "yep"}, {"WEFT_VERIFY", "2"},       {"WEFT_ARENA", "-5"},
+               {"WEFT_ARENA", "lots"},      {"WEFT_ARENA", "4Xi"},      {"WEFT_DEBUG", "loud"},
+               {"WEFT_SOCKET_FAMILY", "5"}, {"WEFT_RANKS", "0"},        {"WEFT_RANK", "first"}};
   EXPECT_NO_THROW(check_environment());
   for (const auto& [name, value] : wrong) {
     const Variable set(name, value);
@@ -93,7 +99,7 @@ TEST(Env, EveryNumberHasARangeThatHoldsItsDefault) {
     if (v.form != EnvVariable::Form::integer) continue;
     const std::string name(v.name);
     const Variable unset(name.c_str(), nullptr);
-    EXPECT_GE(env_int(name), v.least) << name;
+    if (!v.fallback.empty()) { EXPECT_GE(env_int(name), v.least) << name; }
     for (const int64_t edge : {v.least, v.most}) {
       const Variable set(name.c_str(), std::to_string(edge).c_str());
       EXPECT_EQ(env_int(name), edge);
@@ -154,6 +160,53 @@ TEST(File, MessagesSayWhyAndWhatToDo) {
   EXPECT_NE(message([] { read_file("/"); }).find("Is a directory"), std::string::npos);
   EXPECT_NE(message([] { write_file("/no/such/folder/x", ""); }).find("make its folder first"), std::string::npos);
   EXPECT_NE(message([] { write_file(testing::TempDir(), ""); }).find("name a file, not a folder"), std::string::npos);
+}
+
+// A device without an end, a pipe without a writer and a file nobody can have meant are errors, quickly.
+TEST(File, ReadsAreBounded) {
+  const auto message = [](const fs::path& path) -> std::string {
+    try {
+      read_file(path);
+    } catch (const Error& error) { return error.kind() == ErrorKind::io ? error.what() : "another kind"; }
+    return "no error";
+  };
+  for (const char* endless : {"/dev/zero", "/dev/urandom"})
+    EXPECT_NE(message(endless).find(fmt::format("cannot read {}: it does not end, at most 67.1 MB are read", endless)),
+              std::string::npos)
+        << message(endless);
+  EXPECT_EQ(read_file("/dev/null"), "");
+  const fs::path large = scratch("large");
+  write_file(large, "x");
+  fs::resize_file(large, int64_t{10} << 30);  // holes: takes no space
+  EXPECT_NE(message(large).find("it has 10.7 GB, at most 67.1 MB"), std::string::npos) << message(large);
+  fs::remove(large);
+}
+
+TEST(File, PipesAreReadWhole) {
+  const fs::path pipe = scratch("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string bytes(300'000, 'p');
+  std::thread writer([&] {
+    usleep(20'000);
+    std::ofstream(pipe) << bytes;
+  });
+  EXPECT_EQ(read_file(pipe), bytes);
+  writer.join();
+  fs::remove(pipe);
+}
+
+// What the process may still map bounds what is free, whatever the machine has.
+TEST(File, FreeMemoryIsBoundedByTheAddressLimit) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{int64_t{4} << 30, int64_t{4} << 30};
+    setrlimit(RLIMIT_AS, &limit);
+    const int64_t free = free_memory_bytes();
+    _exit(free < (int64_t{4} << 30) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(File, CacheDirectoryIsPrivate) {
