@@ -38,7 +38,7 @@ void explain_collective(Operation operation, const CollectiveQuestion& question)
   const std::vector<api::Candidate> list = api::candidates(shape, settings);
   if (list.empty())
     throw Error(ErrorKind::unsupported, fmt::format("no plan for {} yet", name(operation)), "see docs/collectives.md");
-  const auto collective = *api::find_collective(operation);
+  const algo::Collective collective = operation;
   nlohmann::json out = nlohmann::json::array();
   if (!question.json)
     std::printf("%s of %lld bytes of %s on %d ranks, %s memory%s\n%-24s %10s %12s %8s  %-28s %s\n",

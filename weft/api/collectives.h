@@ -21,24 +21,18 @@
 #include <string>
 #include <vector>
 
+#include "weft/algo/algorithm.h"
 #include "weft/runtime/communicator.h"
 
 namespace weft {
 
-enum class Operation : uint8_t {
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  broadcast,
-  reduce,
-  scatter,
-  gather,
-  all_to_all,
-  barrier
-};
-std::string_view name(Operation operation);
+// The registry's collectives are the operations; send_recv is a plan of programs, messages with tags are below.
+using Operation = algo::Collective;
+using algo::has_root;
+using algo::name;
+using algo::reduces;
 std::optional<Operation> parse_operation(std::string_view text);
-const std::vector<Operation>& all_operations();
+const std::vector<Operation>& all_operations();  // that a Call may have
 
 // avg divides by the number of ranks (integers: toward zero); premul_sum multiplies what this rank gives by its own
 // scale first.
@@ -60,19 +54,21 @@ std::optional<Combine> parse_combine(std::string_view text);
 const std::vector<Combine>& all_combines();
 // Why the two do not go together; empty: they do.
 std::string why_illegal(Combine combine, Dtype dtype);
-bool reduces(Operation operation);
-bool has_root(Operation operation);
 
 struct Call {
   Operation operation = Operation::all_reduce;
   const void* send = nullptr;
   void* recv = nullptr;
-  int64_t count = 0;  // elements, as the header says
+  int64_t count = 0;  // elements, as the header says; where counts differ: of this rank's own part (scatter, gather)
   Dtype dtype = Dtype::f32;
   Combine combine = Combine::sum;
   int root = 0;
-  double scale = 1;                 // premul_sum
-  std::span<const int64_t> counts;  // reduce_scatter and all_gather: one count per rank instead of `count`
+  double scale = 1;  // premul_sum
+  // One count per rank instead of `count`. reduce_scatter, all_gather: the same on all ranks; scatter, gather: at the
+  // root; all_to_all: what goes to each rank, and in recv_counts what comes from each.
+  std::span<const int64_t> counts;
+  std::span<const int64_t> recv_counts;
+  bool uneven = false;  // scatter and gather: parts differ, also on ranks that know only their own
 };
 std::string describe(const Call& call);  // "all_reduce sum f32, 1024 elements"
 
@@ -84,16 +80,25 @@ struct CollectiveOptions {
   std::string tuning_file;   // "": WEFT_COLLECTIVES_TUNING, else none
 };
 
-class Pending {  // of one started call
+class Pending {  // of one started call or message
  public:
   Pending() = default;
-  bool test();  // advances; true when complete; throws its error
-  void wait();  // bounded by the communicator's timeout
+  // Advances everything that this thread has started; true when this one is complete. Throws its error, nobody else's.
+  bool test();
+  void wait();  // bounded: the communicator's timeout since anything of this communicator moved last
   struct State;
   explicit Pending(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
  private:
   std::shared_ptr<State> state_;
+};
+
+// Sources and tags of receives that take any.
+constexpr int any_source = -1, any_tag = -1;
+
+// What came.
+struct Arrival {
+  int source = any_source, tag = any_tag;
 };
 
 class Collectives {
@@ -107,21 +112,47 @@ class Collectives {
   int size() const;
 
   void run(const Call& call);
-  // Starts and returns; buffers and counts stay untouched until it is complete. Calls run in the order of their start.
+  // Starts and returns; buffers stay untouched until it is complete (counts may go). Calls run in the order of their
+  // start.
   Pending start(const Call& call);
 
   void all_reduce(const void* send, void* recv, int64_t count, Dtype dtype, Combine combine = Combine::sum);
   void reduce_scatter(const void* send, void* recv, int64_t count, Dtype dtype, Combine combine = Combine::sum);
-  void reduce_scatter_v(const void* send, void* recv, std::span<const int64_t> counts, Dtype dtype,
-                        Combine combine = Combine::sum);
   void all_gather(const void* send, void* recv, int64_t count, Dtype dtype);
-  void all_gather_v(const void* send, void* recv, std::span<const int64_t> counts, Dtype dtype);
   void broadcast(const void* send, void* recv, int64_t count, Dtype dtype, int root);
   void reduce(const void* send, void* recv, int64_t count, Dtype dtype, Combine combine, int root);
   void scatter(const void* send, void* recv, int64_t count, Dtype dtype, int root);
   void gather(const void* send, void* recv, int64_t count, Dtype dtype, int root);
   void all_to_all(const void* send, void* recv, int64_t count, Dtype dtype);
   void barrier();
+
+  // A count per rank, in rank order; zeros are fine. Parts stand one behind the other.
+  void reduce_scatter_v(const void* send, void* recv, std::span<const int64_t> counts, Dtype dtype,
+                        Combine combine = Combine::sum);
+  void all_gather_v(const void* send, void* recv, std::span<const int64_t> counts, Dtype dtype);
+  // counts: at the root; elsewhere they may be empty. `count` is this rank's own.
+  void scatter_v(const void* send, std::span<const int64_t> counts, void* recv, int64_t count, Dtype dtype, int root);
+  void gather_v(const void* send, int64_t count, void* recv, std::span<const int64_t> counts, Dtype dtype, int root);
+  // What goes to each rank, and what comes from each: known on all ranks of this call or, in the second form, on none.
+  // That one exchanges counts first, fills `got`, and returns their sum, which `room` elements must hold.
+  void all_to_all_v(const void* send, std::span<const int64_t> counts, void* recv, std::span<const int64_t> recv_counts,
+                    Dtype dtype);
+  int64_t all_to_all_v(const void* send, std::span<const int64_t> counts, void* recv, int64_t room,
+                       std::span<int64_t> got, Dtype dtype);
+
+  // Messages, with tags from 0 on, between two ranks; nobody else takes part. Counts and dtypes of both sides must be
+  // equal. Two ranks' messages of one tag arrive in the order in which they were sent. A send of up to 960 bytes does not
+  // wait for its receive; start larger ones where both sides send first. To oneself: never waits.
+  void send(const void* data, int64_t count, Dtype dtype, int to, int tag);
+  Arrival receive(void* data, int64_t count, Dtype dtype, int from, int tag);  // any_source, any_tag
+  Pending start_send(const void* data, int64_t count, Dtype dtype, int to, int tag);
+  // arrival: filled when it is complete.
+  Pending start_receive(void* data, int64_t count, Dtype dtype, int from, int tag, Arrival* arrival = nullptr);
+
+  // Collective. A communicator of the ranks that say this color, ordered by key, then by rank; color < 0: none, null.
+  // Mapped memory of this one (symmetric and arena) is mapped there too. This one must outlive it.
+  std::unique_ptr<Collectives> split(int color, int key = 0);
+  const std::vector<int>& members() const;  // of the communicator that was split, by rank here; empty: it was not split
 
   // Symmetric memory: collective, mapped by all peers; release() is collective too. 64-aligned, zero-filled.
   void* allocate(int64_t bytes);
@@ -135,9 +166,34 @@ class Collectives {
   std::string explain(const Call& call, bool mapped) const;
 
   struct Impl;
+  explicit Collectives(std::unique_ptr<Impl> impl);  // of split()
 
  private:
   std::unique_ptr<Impl> impl_;
+};
+
+// While it lives, this thread's blocking calls and messages, of any communicators, are only noted; wait() makes them all
+// at once, in an order of its own, so that none can wait for one behind it: messages in any order, calls of different
+// communicators in any order, and calls of one communicator too, as long as all ranks note the same ones (of those that are
+// alike in operation, dtype, count and root the first is still the first). Buffers and counts stay until then. What calls
+// return is not there yet. A batch in a batch belongs to the outer one.
+//
+//   weft::Batch batch;
+//   comm.send(mine, n, dtype, right, 0);
+//   comm.receive(theirs, n, dtype, left, 0);
+//   batch.wait();
+class Batch {
+ public:
+  Batch();
+  ~Batch();     // what was not waited for is dropped, unmade
+  void wait();  // throws the first error, when all are complete or failed
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+  Impl* before_;
 };
 
 }  // namespace weft

@@ -7,18 +7,6 @@
 namespace weft {
 namespace {
 
-struct OperationRow {
-  Operation operation;
-  std::string_view name;
-  bool reduces, root;
-};
-constexpr OperationRow operation_rows[] = {
-    {Operation::all_reduce, "all_reduce", true, false},  {Operation::reduce_scatter, "reduce_scatter", true, false},
-    {Operation::all_gather, "all_gather", false, false}, {Operation::broadcast, "broadcast", false, true},
-    {Operation::reduce, "reduce", true, true},           {Operation::scatter, "scatter", false, true},
-    {Operation::gather, "gather", false, true},          {Operation::all_to_all, "all_to_all", false, false},
-    {Operation::barrier, "barrier", false, false},
-};
 constexpr std::pair<Combine, std::string_view> combine_rows[] = {
     {Combine::sum, "sum"},
     {Combine::prod, "prod"},
@@ -33,26 +21,18 @@ constexpr std::pair<Combine, std::string_view> combine_rows[] = {
     {Combine::logical_or, "logical_or"},
 };
 
-const OperationRow& row(Operation operation) { return operation_rows[static_cast<size_t>(operation)]; }
-
 }  // namespace
 
-std::string_view name(Operation operation) { return row(operation).name; }
-bool reduces(Operation operation) { return row(operation).reduces; }
-bool has_root(Operation operation) { return row(operation).root; }
-
 std::optional<Operation> parse_operation(std::string_view text) {
-  for (const OperationRow& row : operation_rows)
-    if (row.name == text) return row.operation;
+  for (const Operation operation : all_operations())
+    if (name(operation) == text) return operation;
   return std::nullopt;
 }
 
 const std::vector<Operation>& all_operations() {
-  static const std::vector<Operation> list = [] {
-    std::vector<Operation> all;
-    for (const OperationRow& row : operation_rows) all.push_back(row.operation);
-    return all;
-  }();
+  static const std::vector<Operation> list = {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather,
+                                              Operation::broadcast,  Operation::reduce,         Operation::scatter,
+                                              Operation::gather,     Operation::all_to_all,     Operation::barrier};
   return list;
 }
 

@@ -166,15 +166,6 @@ std::optional<plan::Protocol> parse_protocol(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<algo::Collective> find_collective(Operation operation) {
-  constexpr int largest = 64;
-  for (int i = 0; i < largest; ++i) {
-    const auto collective = static_cast<algo::Collective>(i);
-    if (algo::name(collective) == name(operation)) return collective;
-  }
-  return std::nullopt;
-}
-
 std::string Setting::text() const {
   std::string out = fmt::format("{} {}", algorithm->name(), protocol_name(protocol));
   if (chunk_bytes > 0) out += fmt::format(" chunk {}", chunk_bytes);
@@ -184,20 +175,19 @@ std::string Setting::text() const {
 
 std::vector<Candidate> candidates(const CallShape& shape, const ChoiceSettings& settings) {
   std::vector<Candidate> list;
-  const auto collective = find_collective(shape.operation);
-  if (!collective) return list;
+  const Operation collective = shape.operation;
   for (const algo::Algorithm* algorithm : algo::algorithms()) {
     const algo::Counts counts = shape.given ? algo::Counts::given : algo::Counts::even;
-    if (!algorithm->supports(*collective, counts) || !algorithm->supports_ranks(shape.ranks)) continue;
+    if (!algorithm->supports(collective, counts) || !algorithm->supports_ranks(shape.ranks)) continue;
     for (const plan::Protocol protocol : {plan::Protocol::simple, plan::Protocol::ll, plan::Protocol::ll128}) {
       if (algorithm->needs_mapped() && protocol != plan::Protocol::simple) continue;
       Candidate candidate;
       candidate.setting.algorithm = algorithm;
       candidate.setting.protocol = protocol;
       finish(candidate.setting, shape);
-      candidate.predicted_ns = predict(*algorithm, protocol, *collective, shape, settings);
+      candidate.predicted_ns = predict(*algorithm, protocol, collective, shape, settings);
       candidate.refused = refusal(*algorithm, protocol, shape, settings);
-      if (candidate.refused.empty()) candidate.refused = memory_refusal(*algorithm, *collective, shape);
+      if (candidate.refused.empty()) candidate.refused = memory_refusal(*algorithm, collective, shape);
       if (candidate.refused.empty() && !worth(protocol, shape) && settings.protocols.empty())
         candidate.refused = "meant for small messages";
       list.push_back(candidate);

@@ -15,9 +15,6 @@
 
 namespace weft::api {
 
-// The registry's collective of that name; nothing where no algorithm has one yet.
-std::optional<algo::Collective> find_collective(Operation operation);
-
 std::string_view protocol_name(plan::Protocol protocol);
 std::optional<plan::Protocol> parse_protocol(std::string_view text);
 

@@ -20,14 +20,18 @@ Place unpack(uint64_t word) {
 uint64_t pack_what(const CallHeader& header) {
   return static_cast<uint64_t>(header.operation) | static_cast<uint64_t>(header.dtype) << 8 |
          static_cast<uint64_t>(header.combine) << 16 | static_cast<uint64_t>(header.in_place) << 24 |
-         static_cast<uint64_t>(static_cast<uint32_t>(header.root)) << 32;
+         static_cast<uint64_t>(header.uneven) << 25 | static_cast<uint64_t>(static_cast<uint32_t>(header.root)) << 32;
 }
 
 }  // namespace
 
 bool CallHeader::agrees(const CallHeader& other) const {
-  return operation == other.operation && dtype == other.dtype && combine == other.combine && root == other.root &&
-         count == other.count && counts_hash == other.counts_hash;
+  if (operation != other.operation || dtype != other.dtype || combine != other.combine || root != other.root ||
+      uneven != other.uneven)
+    return false;
+  const bool pairs = operation == Operation::all_to_all;
+  if (uneven && (pairs || operation == Operation::scatter || operation == Operation::gather)) return true;
+  return count == other.count && counts_hash == other.counts_hash;
 }
 
 std::string CallHeader::text() const {
@@ -38,6 +42,8 @@ std::string CallHeader::text() const {
   call.root = root;
   call.count = count;
   std::string text = describe(call);
+  if (uneven && operation == Operation::all_to_all) return text + " sent, each pair its own count";
+  if (uneven && counts_hash == 0) return text + ", each rank its own count";
   if (counts_hash) text += fmt::format(" (counts {:08x})", static_cast<uint32_t>(counts_hash));
   return text;
 }
@@ -87,6 +93,7 @@ CallHeader Meeting::read(const Line& line) {
   header.dtype = static_cast<Dtype>(what >> 8 & 0xff);
   header.combine = static_cast<Combine>(what >> 16 & 0xff);
   header.in_place = (what >> 24 & 1) != 0;
+  header.uneven = (what >> 25 & 1) != 0;
   header.root = static_cast<int>(what >> 32);
   header.count = static_cast<int64_t>(line.count.load(std::memory_order_acquire));
   header.send = unpack(line.send.load(std::memory_order_acquire));
@@ -134,17 +141,21 @@ std::string Meeting::last_calls(int rank) const {
   return fmt::format("rank {}: {}", rank, list.empty() ? "no call yet" : join(list, "; "));
 }
 
-void Meeting::late(int64_t waited_ns) {
+std::string Meeting::last_calls() const {
+  constexpr int shown = 16;
+  std::string text = "the last calls:";
+  for (int rank = 0; rank < std::min(communicator_.size(), shown); ++rank) text += "\n        " + last_calls(rank);
+  return communicator_.size() > shown ? text + "\n        ..." : text;
+}
+
+std::string Meeting::waiting(int64_t waited_ns) const {
   std::vector<std::string> missing;
   for (int peer = 0; peer < communicator_.size(); ++peer)
-    if (!seen_[static_cast<size_t>(peer)]) missing.push_back(last_calls(peer));
+    if (!seen_[static_cast<size_t>(peer)]) missing.push_back(std::to_string(peer));
   const int me = communicator_.rank();
-  const std::string message =
-      fmt::format("rank {} waits in call {} ({}) since {} for ranks that have not made it; their last calls:\n    {}",
-                  me, sequence_, headers_[static_cast<size_t>(me)].text(), human_ns(static_cast<double>(waited_ns)),
-                  join(missing, "\n    "));
-  communicator_.transport().raise({ErrorKind::timeout, me, message});
-  throw Error(ErrorKind::timeout, message, "is that rank stopped, or does it not make this call? WEFT_TIMEOUT_S");
+  return fmt::format("rank {} waits in call {} ({}) since {} for rank {}, not there yet; {}", me, sequence_,
+                     headers_[static_cast<size_t>(me)].text(), human_ns(static_cast<double>(waited_ns)),
+                     join(missing, ", "), last_calls());
 }
 
 void Meeting::wait() {
@@ -152,7 +163,12 @@ void Meeting::wait() {
   switch (transport::wait_until(transport, transport.timeout_ns(), [&] { return arrived(); })) {
     case transport::Waited::ready: return;
     case transport::Waited::aborted: transport::throw_failure(transport, fmt::format("waiting in call {}", sequence_));
-    case transport::Waited::late: late(transport.timeout_ns());
+    case transport::Waited::late: {
+      const std::string message = waiting(transport.timeout_ns()), remedy = transport::timeout_remedy();
+      transport.note(message);
+      transport.raise({ErrorKind::timeout, transport.rank(), message, remedy});
+      throw Error(ErrorKind::timeout, message, remedy);
+    }
   }
 }
 

@@ -31,10 +31,11 @@ struct CallHeader {
   Dtype dtype = Dtype::f32;
   Combine combine = Combine::sum;
   bool in_place = false;  // not agreed
+  bool uneven = false;    // parts differ: where each rank knows its own only, the count is that and is not agreed
   int root = 0;
   int64_t count = 0;
-  uint64_t counts_hash = 0;
-  Place send, recv;  // not agreed
+  uint64_t counts_hash = 0;  // uneven all_to_all: what all ranks' add up to 0 of (pair_sums)
+  Place send, recv;          // not agreed
   bool agrees(const CallHeader& other) const;
   std::string text() const;
 };
@@ -56,6 +57,9 @@ class Meeting {
   uint64_t sequence() const { return sequence_; }
   // "rank 1: call 7 broadcast f32, 4 elements, root 0; call 6 ...", of the last few.
   std::string last_calls(int rank) const;
+  std::string last_calls() const;  // of all ranks, a line each
+  // What a rank says whose deadline has passed here: who has not come.
+  std::string waiting(int64_t waited_ns) const;
 
  private:
   struct alignas(64) Line {
@@ -67,7 +71,6 @@ class Meeting {
   static CallHeader read(const Line& line);
   void show(const Line& line);  // to peers that do not map it
   void compare(int peer);
-  [[noreturn]] void late(int64_t waited_ns);
 
   runtime::Communicator& communicator_;
   std::shared_ptr<transport::Window> window_;

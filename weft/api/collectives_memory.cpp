@@ -11,7 +11,6 @@ namespace weft::api {
 namespace {
 
 constexpr int64_t page = 4096, huge = 2 << 20;
-constexpr uint32_t most_ids = 0xffff;  // in a header
 
 int64_t alignment_of(int64_t bytes) { return bytes >= huge ? huge : bytes >= page ? page : 64; }
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
@@ -73,13 +72,29 @@ int64_t Arena::used_bytes() const {
   return sum;
 }
 
+Regions::Regions(runtime::Communicator& communicator, std::shared_ptr<Regions> parent, std::vector<int> members)
+    : communicator_(communicator), parent_(std::move(parent)), members_(std::move(members)) {
+  if (parent_) level_ = parent_->level_ + 1;
+  if (level_ >= most_levels)
+    throw Error(ErrorKind::unsupported, fmt::format("groups of groups, {} deep", level_), "split a larger group");
+}
+
+// The lowest that no region has: allocations and releases are collective, so it is the same on all ranks.
+uint32_t Regions::free_id() const {
+  for (uint32_t number = 1; number <= most_numbers; ++number) {
+    const uint32_t id = level_ << number_bits | number;
+    if (std::none_of(regions_.begin(), regions_.end(), [&](const Region& region) { return region.id == id; }))
+      return id;
+  }
+  throw Error(ErrorKind::unsupported,
+              fmt::format("more than {} symmetric allocations of one communicator at a time", most_numbers),
+              "allocate larger blocks and cut them, or use the arena");
+}
+
 void Regions::add(std::shared_ptr<transport::Window> window, int64_t bytes) {
-  if (last_id_ == most_ids)
-    throw Error(ErrorKind::unsupported, fmt::format("more than {} symmetric allocations of one communicator", most_ids),
-                "allocate larger blocks and cut them, or use the arena");
   const std::byte* base = window->at[static_cast<size_t>(communicator_.rank())];
   const bool mapped = std::count(window->at.begin(), window->at.end(), nullptr) == 0;
-  regions_.push_back({++last_id_, base, bytes, std::move(window), mapped});
+  regions_.push_back({free_id(), base, bytes, std::move(window), mapped});
 }
 
 void* Regions::allocate(int64_t bytes) {
@@ -112,24 +127,31 @@ Place Regions::find(const void* memory, int64_t bytes) const {
   for (const Region& region : regions_)
     if (region.mapped && at >= region.base && at + bytes <= region.base + region.bytes)
       return {region.id, at - region.base};
-  return {};
+  return parent_ ? parent_->find(memory, bytes) : Place();
 }
 
-const Regions::Region* Regions::at(uint32_t id) const {
+std::byte* Regions::block(uint32_t id, int rank, std::shared_ptr<transport::Window>& keep) const {
+  if (id >> number_bits != level_) return parent_->block(id, members_[static_cast<size_t>(rank)], keep);
   for (const Region& region : regions_)
-    if (region.id == id) return &region;
+    if (region.id == id) return keep = region.window, region.window->at[static_cast<size_t>(rank)];
   return nullptr;
+}
+
+std::byte* Regions::address(const Place& place, int rank) const {
+  std::shared_ptr<transport::Window> keep;
+  std::byte* const base = place.region ? block(place.region, rank, keep) : nullptr;
+  return base ? base + place.offset : nullptr;
 }
 
 std::shared_ptr<transport::Window> Regions::window(const std::vector<Place>& places, int64_t bytes) const {
   auto window = std::make_shared<PlacesWindow>();
   window->bytes = bytes;
   for (size_t rank = 0; rank < places.size(); ++rank) {
-    const Region* region = at(places[rank].region);
-    WEFT_CHECK(region, "rank {} names region {}, which is not here", rank, places[rank].region);
-    if (std::find(window->keep.begin(), window->keep.end(), region->window) == window->keep.end())
-      window->keep.push_back(region->window);
-    window->at.push_back(region->window->at[rank] + places[rank].offset);
+    std::shared_ptr<transport::Window> keep;
+    std::byte* const base = block(places[rank].region, static_cast<int>(rank), keep);
+    WEFT_CHECK(base, "rank {} names region {}, which is not here", rank, places[rank].region);
+    if (std::find(window->keep.begin(), window->keep.end(), keep) == window->keep.end()) window->keep.push_back(keep);
+    window->at.push_back(base + places[rank].offset);
   }
   return window;
 }

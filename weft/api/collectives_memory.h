@@ -32,14 +32,17 @@ class Arena {
 
 class Regions {
  public:
-  explicit Regions(runtime::Communicator& communicator) : communicator_(communicator) {}
+  // parent: of the communicator that was split, whose memory its groups may use; members: this group's ranks there.
+  explicit Regions(runtime::Communicator& communicator, std::shared_ptr<Regions> parent = nullptr,
+                   std::vector<int> members = {});
   // Collective.
   void* allocate(int64_t bytes);
   void release(void* base);  // Error(user) for what allocate() did not give
   void reserve_arena(int64_t bytes);
-  Arena* arena() { return arena_.get(); }
+  Arena* arena() { return arena_ || !parent_ ? arena_.get() : parent_->arena(); }
   Place find(const void* memory, int64_t bytes) const;  // region 0: private
   bool is_at(const void* base) const;
+  std::byte* address(const Place& place, int rank) const;  // of that rank's memory here; null: not mapped
   // Where the buffers of all ranks lie as mapped here, as a window that binding understands.
   std::shared_ptr<transport::Window> window(const std::vector<Place>& places, int64_t bytes) const;
 
@@ -51,12 +54,20 @@ class Regions {
     std::shared_ptr<transport::Window> window;
     bool mapped = true;  // by all ranks: over a network it is memory like any other
   };
-  const Region* at(uint32_t id) const;
+  // Where the block lies of this communicator's `rank`, also in a region of a parent's.
+  std::byte* block(uint32_t id, int rank, std::shared_ptr<transport::Window>& keep) const;
   void add(std::shared_ptr<transport::Window> window, int64_t bytes);
+  uint32_t free_id() const;
+
+  // Numbers of regions in a header: a level of splitting, and a number in it.
+  static constexpr int number_bits = 13, most_levels = 8;
+  static constexpr uint32_t most_numbers = (1u << number_bits) - 1;
 
   runtime::Communicator& communicator_;
+  std::shared_ptr<Regions> parent_;
+  std::vector<int> members_;
+  uint32_t level_ = 0;
   std::vector<Region> regions_;
-  uint32_t last_id_ = 0;
   std::unique_ptr<Arena> arena_;
 };
 

@@ -10,18 +10,7 @@
 namespace weft::api {
 namespace {
 
-bool is_v(const Call& call) { return !call.counts.empty(); }
-// Per-rank counts: the whole array is one part per rank.
-bool by_part(Operation operation) {
-  return operation != Operation::all_reduce && operation != Operation::broadcast && operation != Operation::reduce &&
-         operation != Operation::barrier;
-}
-
 int64_t total(std::span<const int64_t> counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
-
-int64_t part_count(const Call& call, int rank) {
-  return is_v(call) ? call.counts[static_cast<size_t>(rank)] : call.count;
-}
 
 [[noreturn]] void refuse(const Call& call, const std::string& what, const std::string& remedy = "") {
   throw Error(ErrorKind::user, fmt::format("{}: {}", describe(call), what), remedy);
@@ -56,9 +45,20 @@ void check_overlap(const Call& call, int ranks, int rank) {
 
 }  // namespace
 
+bool is_uneven(const Call& call) { return call.uneven || !call.counts.empty() || !call.recv_counts.empty(); }
+
+bool by_part(Operation operation) {
+  return operation != Operation::all_reduce && operation != Operation::broadcast && operation != Operation::reduce &&
+         operation != Operation::barrier;
+}
+
+int64_t part_count(const Call& call, int rank) {
+  return call.counts.empty() ? call.count : call.counts[static_cast<size_t>(rank)];
+}
+
 int64_t whole_count(const Call& call, int ranks) {
-  if (is_v(call)) return total(call.counts);
-  return by_part(call.operation) ? call.count * ranks : call.count;
+  if (!call.counts.empty()) return total(call.counts);
+  return by_part(call.operation) && !is_uneven(call) ? call.count * ranks : call.count;
 }
 
 int64_t send_count(const Call& call, int ranks, int rank) {
@@ -79,6 +79,7 @@ int64_t recv_count(const Call& call, int ranks, int rank) {
     case Operation::reduce: return rank == call.root ? call.count : 0;
     case Operation::gather: return rank == call.root ? whole_count(call, ranks) : 0;
     case Operation::barrier: return 0;
+    case Operation::all_to_all: return is_uneven(call) ? total(call.recv_counts) : whole_count(call, ranks);
     default: return whole_count(call, ranks);
   }
 }
@@ -90,12 +91,10 @@ kernel::Reduction reduction_of(Combine combine) {
 
 plan::Plan call_plan(const Call& call, const Setting& setting) {
   algo::PlanRequest request;
-  const auto collective = find_collective(call.operation);
-  WEFT_CHECK(collective, "no collective {}", name(call.operation));
-  request.collective = *collective;
+  request.collective = call.operation;
   if (reduces(call.operation)) request.reduction = reduction_of(call.combine);
   request.average = reduces(call.operation) && call.combine == Combine::avg;
-  if (is_v(call)) request.counts = algo::Counts::given;
+  if (is_uneven(call)) request.counts = algo::Counts::given;
   request.dtype = name(call.dtype);
   request.protocol = setting.protocol;
   request.slots = setting.slots;
@@ -113,17 +112,19 @@ plan::Plan call_plan(const Call& call, const Setting& setting) {
 
 std::string plan_key(const Call& call, const Setting& setting) {
   return fmt::format("{} {} {} {} {} {} {} {} {}", name(call.operation), name(call.dtype), name(call.combine),
-                     call.root, is_v(call), setting.text(), setting.slots, setting.slices, setting.stream);
+                     call.root, is_uneven(call), setting.text(), setting.slots, setting.slices, setting.stream);
 }
 
 plan::LaunchArgs call_args(const plan::Plan& plan, const Call& call, int ranks) {
   plan::LaunchArgs args;
   args.spaces.resize(plan.spaces.size());
+  const auto given = [](std::span<const int64_t> counts) { return plan::Given{{counts.begin(), counts.end()}}; };
   plan::SpaceExtent& extent = args.spaces.front();
-  if (is_v(call))
-    extent.extent = plan::Given{{call.counts.begin(), call.counts.end()}};
+  if (is_uneven(call))
+    extent.extent = given(call.counts);
   else
     extent.extent = plan::Cut{1, whole_count(call, ranks), 1};
+  if (call.operation == Operation::all_to_all && is_uneven(call)) args.spaces.at(1).extent = given(call.recv_counts);
   args.buffers.assign(plan.buffers.size(), std::monostate{});
   // What a rank has no use for (a root's buffer elsewhere) is bound to what it has: nobody reads or writes it.
   void* send = const_cast<void*>(call.send ? call.send : call.recv);
@@ -137,24 +138,62 @@ std::vector<int64_t> chunk_elements(const plan::Plan& plan, const Call& call, co
   if (setting.chunk_bytes <= 0) return {};
   const int64_t grain = plan.spaces.front().grain;
   const int64_t elements = std::max<int64_t>(1, setting.chunk_bytes / size_bytes(call.dtype));
-  std::vector<int64_t> chunks(plan.spaces.size(), 0);
-  chunks.front() = std::max(grain, elements / grain * grain);
-  return chunks;
+  // All alike: in an uneven all_to_all what one space calls a chunk of a message, the other calls one too.
+  return std::vector<int64_t>(plan.spaces.size(), std::max(grain, elements / grain * grain));
 }
+
+namespace {
+
+// Sums and products of counts are 64 bits wide, and so is what they take in bytes.
+void check_total(const Call& call, std::span<const int64_t> counts, int64_t times) {
+  int64_t sum = 0, elements = 0, bytes = 0;
+  bool over = false;
+  for (const int64_t count : counts) {
+    if (count < 0) refuse(call, fmt::format("a count of {}", count));
+    over |= __builtin_add_overflow(sum, count, &sum);
+  }
+  over |= __builtin_mul_overflow(sum, times, &elements);
+  over |= __builtin_mul_overflow(elements, int64_t{size_bytes(call.dtype)}, &bytes);
+  if (over) refuse(call, "more bytes than 64 bits count");
+}
+
+void check_counts(const Call& call, int ranks, int rank) {
+  const auto one_per_rank = [&](std::span<const int64_t> counts) {
+    if (static_cast<int>(counts.size()) != ranks)
+      refuse(call, fmt::format("{} counts for {} ranks", counts.size(), ranks), "give one count per rank");
+    check_total(call, counts, 1);
+  };
+  check_total(call, {&call.count, 1}, by_part(call.operation) ? ranks : 1);
+  if (!is_uneven(call)) return;
+  switch (call.operation) {
+    case Operation::reduce_scatter:
+    case Operation::all_gather: return one_per_rank(call.counts);
+    case Operation::scatter:
+    case Operation::gather:
+      if (rank != call.root && call.counts.empty()) return;
+      one_per_rank(call.counts);
+      if (rank == call.root && call.counts[static_cast<size_t>(rank)] != call.count && call.uneven)
+        refuse(call, fmt::format("the root's own part has {} elements and its count says {}", call.count,
+                                 call.counts[static_cast<size_t>(rank)]));
+      return;
+    case Operation::all_to_all: return one_per_rank(call.counts), one_per_rank(call.recv_counts);
+    default:
+      throw Error(ErrorKind::unsupported, fmt::format("{} with one count per rank", name(call.operation)),
+                  "its count is the whole, the same on all ranks");
+  }
+}
+
+}  // namespace
 
 void check_call(const Call& call, int ranks, int rank) {
   if (call.dtype == Dtype::f64x2) refuse(call, "f64x2 exists inside plans only");
+  if (call.operation == Operation::send_recv)
+    refuse(call, "a call that all ranks make cannot be a message", "use send and recv");
   if (has_root(call.operation) && (call.root < 0 || call.root >= ranks))
     refuse(call, fmt::format("root {} is no rank of {}", call.root, ranks), "ranks of a communicator count from 0");
   if (reduces(call.operation))
     if (const std::string why = why_illegal(call.combine, call.dtype); !why.empty()) refuse(call, why);
-  if (is_v(call) && static_cast<int>(call.counts.size()) != ranks)
-    refuse(call, fmt::format("{} counts for {} ranks", call.counts.size(), ranks), "give one count per rank");
-  for (int r = 0; r < (is_v(call) ? ranks : 1); ++r)
-    if (part_count(call, r) < 0) refuse(call, fmt::format("a count of {}", part_count(call, r)));
-  if (is_v(call) && call.operation != Operation::reduce_scatter && call.operation != Operation::all_gather)
-    throw Error(ErrorKind::unsupported, fmt::format("{} with one count per rank", name(call.operation)),
-                "reduce_scatter and all_gather take them");
+  check_counts(call, ranks, rank);
   if (!call.send && send_count(call, ranks, rank) > 0) refuse(call, "the send buffer is null");
   if (!call.recv && recv_count(call, ranks, rank) > 0) refuse(call, "the receive buffer is null");
   check_overlap(call, ranks, rank);

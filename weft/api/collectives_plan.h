@@ -6,6 +6,9 @@
 
 namespace weft::api {
 
+bool is_uneven(const Call& call);   // one count per rank
+bool by_part(Operation operation);  // the whole is one part per rank
+int64_t part_count(const Call& call, int rank);
 // Elements of the whole array S, of what this rank gives, and of what it gets.
 int64_t whole_count(const Call& call, int ranks);
 int64_t send_count(const Call& call, int ranks, int rank);

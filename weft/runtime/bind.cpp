@@ -153,9 +153,24 @@ class Binder {
       step.streams |= target.store == kernel::Store::stream;
     bind_links(lane, block.text->head, loaded, step);
     bind_pieces(lane, block.text->head, loaded, step);
-    step.idle = step.pieces.empty();  // no parts named: no cells
+    step.idle = step.pieces.empty() || copies_onto_itself(loaded, step);  // no parts named: no cells
     if (!step.idle) make_fast(loaded, step);
     return step;
+  }
+
+  // In place a rank's own part is often where it belongs already. Who waits for the step still sees it done.
+  static bool copies_onto_itself(const LoadedStep& loaded, const BoundStep& step) {
+    const kernel::StepShape& shape = loaded.typing.shape;
+    if (!shape.kernel.name.empty() || !shape.reduced.empty() || shape.others.size() != 1 || shape.targets.size() != 1 ||
+        shape.targets[0].store == kernel::Store::accumulate || shape.targets[0].dtype != shape.others[0].dtype ||
+        shape.targets[0].through.value_or(shape.targets[0].dtype) != shape.targets[0].dtype)
+      return false;
+    return std::all_of(step.pieces.begin(), step.pieces.end(), [](const BoundPiece& piece) {
+      const BoundOperand &from = piece.operands[0], &to = piece.operands[1];
+      return from.address.kind == Address::Kind::flat && to.address.kind == Address::Kind::flat &&
+             from.address.base == to.address.base && from.address.stride == to.address.stride && from.cells &&
+             from.cells == to.cells;
+    });
   }
 
   void bind_links(const LoadedLane& lane, const plan::Block&, LoadedStep& loaded, BoundStep& step) {

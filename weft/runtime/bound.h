@@ -138,8 +138,9 @@ struct Launch {
   int stranger = -1;                                // peer whose foreign tag was seen
   int64_t stranger_bytes = -1, expected_bytes = 0;  // and the size of its message, where sizes differ
   int stranger_channel = 0;
-  uint64_t moves = 0;         // grows with every step
-  bool instrumented = false;  // spans are recorded, or a test delays steps
+  uint64_t moves = 0;                           // grows with every step
+  int64_t still_since_ns = 0, compared_ns = 0;  // poll(): when nothing moved first, and when headers were compared
+  bool instrumented = false;                    // spans are recorded, or a test delays steps
 };
 
 struct BoundState {
@@ -173,6 +174,8 @@ Launch& begin(BoundState& state, std::span<const expr::ScalarValue> scalars);
 // Runs the cursors as far as they go. True: the launch is complete.
 bool advance(Launch& launch);
 void end(Launch& launch);
+// The same for a launch that nobody waits in: strangers are noticed, and headers compared when nothing has moved for long.
+bool poll(Launch& launch);
 // Until complete: spins, yields, parks, compares headers, keeps the deadline.
 void drive(Launch& launch);
 // "rank 1 lane main channel 0 step red(2) `red: ...` (chunk 3 of 8) waits for a message of 400 bytes from rank 0 on link

@@ -102,7 +102,7 @@ void Communicator::Impl::advance_queue() {
   if (mirrors) transport.progress();
   while (!queue.empty()) {
     Work::State& work = *queue.front();
-    if (!advance(work.launch()) || (mirrors && !transport.flush(false))) return;
+    if (!poll(work.launch()) || (mirrors && !transport.flush(false))) return;
     end(work.launch());
     work.complete = true;
     queue.erase(queue.begin());
@@ -120,6 +120,10 @@ int Communicator::size() const { return impl_->transport.size(); }
 transport::Transport& Communicator::transport() { return impl_->transport; }
 Communicator::Impl& Communicator::internals() { return *impl_; }
 
+kernel::KernelLibrary& Communicator::kernels() { return impl_->kernels; }
+void Communicator::explain_timeouts(std::function<std::string()> context) {
+  impl_->timeout_context = std::move(context);
+}
 void Communicator::record(bool on) { impl_->recording = on; }
 std::vector<Span> Communicator::take_spans() { return std::exchange(impl_->spans, {}); }
 
@@ -148,20 +152,26 @@ std::shared_ptr<BoundState> bound_for(Loaded& plan, const plan::LaunchArgs& args
 
 }  // namespace
 
+namespace {
+
+void enqueue(Communicator::Impl& owner, const std::shared_ptr<Work::State>& state) {
+  state->owner = &owner;
+  if (owner.queue.empty()) busy_communicators().push_back(&owner);
+  owner.queue.push_back(state);
+  owner.advance_queue();
+}
+
+}  // namespace
+
 Work Communicator::start(Loaded& plan, const plan::LaunchArgs& args) {
   impl_->check_alive();
-  Work work;
-  work.state_ = std::make_shared<Work::State>();
-  Work::State& state = *work.state_;
+  auto state = std::make_shared<Work::State>();
   poisoning(impl_->transport, [&] {
-    state.owner = impl_.get();
-    state.bound = bound_for(plan, args);
-    state.scalars = args.scalars;
-    if (impl_->queue.empty()) busy_communicators().push_back(impl_.get());
-    impl_->queue.push_back(work.state_);
-    impl_->advance_queue();
+    state->bound = bound_for(plan, args);
+    state->scalars = args.scalars;
+    enqueue(*impl_, state);
   });
-  return work;
+  return Work(state);
 }
 
 void Communicator::launch(Loaded& plan, const plan::LaunchArgs& args) {
@@ -180,6 +190,11 @@ bool Work::test() {
   return state_->complete;
 }
 
+std::string Work::waiting() const {
+  return state_ && state_->begun && !state_->complete ? runtime::waiting(state_->bound->launch) : "";
+}
+uint64_t Work::moves() const { return state_ && state_->bound ? state_->bound->launch.moves : 0; }
+
 void Work::wait() {
   if (!state_) return;
   while (!state_->complete) {
@@ -196,16 +211,63 @@ struct Bound::Impl {
   Communicator::Impl* owner = nullptr;
   std::shared_ptr<Loaded> plan;
   std::shared_ptr<BoundState> state;
+  Windows windows;
 };
 
-Bound::Bound(Communicator& communicator, std::shared_ptr<Loaded> plan, const plan::LaunchArgs& args)
+namespace {
+
+// For its lifetime binding finds these windows before all others.
+class Found {
+ public:
+  Found(Communicator::Impl& owner, const Windows& windows) : owner_(owner), count_(windows.size()) {
+    owner.symmetric.insert(owner.symmetric.begin(), windows.begin(), windows.end());
+  }
+  ~Found() {
+    owner_.symmetric.erase(owner_.symmetric.begin(), owner_.symmetric.begin() + static_cast<std::ptrdiff_t>(count_));
+  }
+  Found(const Found&) = delete;
+  Found& operator=(const Found&) = delete;
+
+ private:
+  Communicator::Impl& owner_;
+  size_t count_;
+};
+
+// Scratch that has grown since: what pointed into the old one is bound again.
+void renew(Bound::Impl& impl) {
+  if (__builtin_expect(impl.state->scratch_version == impl.plan->scratch_version, 1)) return;
+  const Found found(*impl.owner, impl.windows);
+  const auto scalars = impl.state->scalars;
+  impl.state = bind(*impl.plan, impl.state->args);
+  impl.state->scalars = scalars;
+}
+
+}  // namespace
+
+Bound::Bound(Communicator& communicator, std::shared_ptr<Loaded> plan, const plan::LaunchArgs& args,
+             const Windows& windows)
     : impl_(std::make_unique<Impl>()) {
   impl_->owner = &communicator.internals();
   impl_->owner->check_alive();
   impl_->plan = std::move(plan);
+  impl_->windows = windows;
+  const Found found(*impl_->owner, windows);
   impl_->state = bind(*impl_->plan, args);
 }
 Bound::~Bound() = default;
+
+Work Bound::start() {
+  impl_->owner->check_alive();
+  auto state = std::make_shared<Work::State>();
+  poisoning(impl_->owner->transport, [&] {
+    renew(*impl_);
+    state->keep = impl_->plan;
+    state->bound = impl_->state;
+    state->scalars = impl_->state->args.scalars;
+    enqueue(*impl_->owner, state);
+  });
+  return Work(state);
+}
 
 void Bound::launch(std::span<const expr::ScalarValue> scalars) {
   Impl& impl = *impl_;
@@ -214,11 +276,7 @@ void Bound::launch(std::span<const expr::ScalarValue> scalars) {
                        0))
     impl.owner->check_alive();
   poisoning(impl.owner->transport, [&] {
-    if (__builtin_expect(impl.state->scratch_version != impl.plan->scratch_version, 0)) {
-      const auto scalars_now = impl.state->scalars;
-      impl.state = bind(*impl.plan, impl.state->args);
-      impl.state->scalars = scalars_now;
-    }
+    renew(impl);
     while (!impl.owner->queue.empty()) Work(impl.owner->queue.back()).wait();
     run_now(*impl.state, scalars);
   });

@@ -7,6 +7,7 @@
 // becomes an agreement error that shows both values (docs/runtime.md; plan.md, 9).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,12 +40,18 @@ struct Span {
   int64_t begin_ns, end_ns, wait_ns;
 };
 
+// Memory of all ranks that binding may find besides what allocate() gave: where each rank's block is mapped here.
+using Windows = std::vector<std::shared_ptr<transport::Window>>;
+
 class Loaded;  // a plan bound to a communicator
 class Work {   // of one launch
  public:
-  bool test();   // advances; true when complete; throws its error
-  void wait();   // bounded by the communicator's timeout
-  struct State;  // internal
+  bool test();  // advances; true when complete; throws its error
+  void wait();  // bounded by the communicator's timeout
+  // For whom it waits, as a timeout's error says it; "" before it has begun and when it is complete.
+  std::string waiting() const;
+  uint64_t moves() const;  // grows with every step that it does
+  struct State;            // internal
   Work() = default;
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -70,6 +77,10 @@ class Communicator {
   Work start(Loaded& plan, const plan::LaunchArgs& args);
   void launch(Loaded& plan, const plan::LaunchArgs& args);  // start and wait
 
+  // Told with the error of a wait that was too long: what the caller knows of its ranks, in lines. Called once, at the end.
+  void explain_timeouts(std::function<std::string()> context);
+  kernel::KernelLibrary& kernels();
+
   // Records every step from now on (a clock read before and after each); take_spans() hands out what there is.
   void record(bool on);
   std::vector<Span> take_spans();
@@ -84,11 +95,15 @@ class Communicator {
 // For callers that launch the same thing again and again: everything resolved, only scalars change.
 class Bound {
  public:
-  Bound(Communicator& communicator, std::shared_ptr<Loaded> plan, const plan::LaunchArgs& args);
+  // Buffers that peers access are looked for in `windows` first.
+  Bound(Communicator& communicator, std::shared_ptr<Loaded> plan, const plan::LaunchArgs& args,
+        const Windows& windows = {});
   ~Bound();
   void launch(std::span<const expr::ScalarValue> scalars = {});  // empty: those of args
- private:
+  Work start();                                                  // as Communicator::start, with those of args
   struct Impl;
+
+ private:
   std::unique_ptr<Impl> impl_;
 };
 

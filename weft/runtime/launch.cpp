@@ -55,7 +55,9 @@ std::string waiting_since(const Launch& launch, int64_t waited_ns) {
 [[noreturn]] void late(Launch& launch, int64_t waited_ns) {
   transport::Transport& transport = launch.owner->transport;
   compare_headers(launch, waited_ns);
-  const std::string message = waiting_since(launch, waited_ns), remedy = transport::timeout_remedy();
+  const auto& context = launch.owner->timeout_context;
+  const std::string message = waiting_since(launch, waited_ns) + (context ? "\n    " + context() : "");
+  const std::string remedy = transport::timeout_remedy();
   transport.note(message);  // a peer's deadline may have passed a moment before: then this is one of the others' lines
   transport.raise({ErrorKind::timeout, transport.rank(), message, remedy});
   throw Error(ErrorKind::timeout, message, remedy);
@@ -77,13 +79,14 @@ void compare_headers(Launch& launch, int64_t waited_ns) {
   transport::throw_failure(transport, "");
 }
 
+constexpr int64_t first_compare_ns = 50'000, compare_every_ns = 1'000'000;
+
 // How long nothing has moved, and what was done about it.
 struct Idle {
   int64_t polls = 0, begin_ns = 0, compared_ns = 0;
 };
 
 void slow_wait(Launch& launch, Idle& idle, int64_t waited_ns) {
-  constexpr int64_t first_compare_ns = 50'000, compare_every_ns = 1'000'000;
   transport::Transport& transport = launch.owner->transport;
   if (launch.owner->mirrors) transport.flush(true);
   if (waited_ns > (idle.compared_ns ? idle.compared_ns + compare_every_ns : first_compare_ns)) {
@@ -127,6 +130,23 @@ void drive(Launch& launch) {
   }
 }
 
+bool poll(Launch& launch) {
+  const uint64_t before = launch.moves;
+  const bool complete = advance(launch);
+  if (__builtin_expect(launch.stranger >= 0, 0)) meet_stranger(launch);
+  if (complete || launch.moves != before) {
+    launch.still_since_ns = launch.compared_ns = 0;
+    return complete;
+  }
+  const int64_t now = transport::clock_ns();
+  if (launch.still_since_ns == 0) launch.still_since_ns = launch.compared_ns = now;
+  if (now - launch.compared_ns < (launch.compared_ns == launch.still_since_ns ? first_compare_ns : compare_every_ns))
+    return false;
+  launch.compared_ns = now;
+  compare_headers(launch, now - launch.still_since_ns);
+  return false;
+}
+
 Launch& begin(BoundState& state, std::span<const expr::ScalarValue> scalars) {
   Loaded& loaded = *state.loaded;
   Launch& launch = state.launch;
@@ -136,6 +156,7 @@ Launch& begin(BoundState& state, std::span<const expr::ScalarValue> scalars) {
   launch.number = loaded.launches;
   launch.serial = ++loaded.owner.launches;
   launch.stranger = -1, launch.stranger_bytes = -1;
+  launch.still_since_ns = launch.compared_ns = 0;
   launch.instrumented = loaded.owner.recording || loaded.owner.delay_hook || loaded.owner.timeline;
   const int64_t now = launch.instrumented ? transport::clock_ns() : 0;
   Agreement& agreement = loaded.owner.agreement;

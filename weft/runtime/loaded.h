@@ -138,6 +138,7 @@ struct Communicator::Impl {
   std::vector<std::shared_ptr<Work::State>> queue;    // started and not complete, in issue order
   uint64_t launches = 0;                              // begun, of all plans
   std::function<void(const char* where)> delay_hook;  // tests: called between steps
+  std::function<std::string()> timeout_context;       // what a timeout's error tells besides
 
   const bool mirrors = transport.mirrors();  // some peer's memory is not mapped: waiting moves what is on the way
 

@@ -2,27 +2,18 @@
 //
 // Problem: bootstrap, agreement and failure need a control plane that works before anything else does and that a dead
 // rank cannot block. Ways: sockets to a store (a round trip and a server that can die), a mailbox per rank in shared
-// memory. We take the mailbox: a rank writes only its own, so there is nothing to lock and nothing that a SIGKILL can
-// leave locked. Two halves per mailbox suffice: who publishes k+1 has read every k.
+// memory (mail.h). We take the mailbox: a rank writes only its own, so there is nothing to lock and nothing that a SIGKILL
+// can leave locked.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include "weft/transport/transport.h"
+#include "weft/transport/mail.h"
 
 namespace weft::transport {
 
 enum class RankState : uint32_t { running, done, failed };
-
-struct Mail {
-  static constexpr int64_t chunk_bytes = 16384;
-  std::atomic<uint64_t> sequence;  // of the exchange round that stands here; stored last
-  int64_t total_bytes;             // of the whole string; this round carries a piece of it
-  int64_t here_bytes;
-  char what[160];
-  char data[chunk_bytes];
-};
 
 struct alignas(64) RankBoard {
   std::atomic<uint32_t> parked;  // 1: sleeps on this word
@@ -53,14 +44,12 @@ void futex_wake_word(std::atomic<uint32_t>& word);
 void futex_wait_word(std::atomic<uint32_t>& word, uint32_t while_value, int64_t at_most_ns);
 
 // What threads and processes share: everything but memory and death.
-class BoardTransport : public Transport {
+class BoardTransport : public MailTransport {
  public:
   BoardTransport(Board& board, int rank, int size, const RankOptions& options);
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   bool mappable(int) const override { return true; }
-  std::vector<std::string> exchange(std::string_view mine, std::string_view what) override;
-  void barrier(std::string_view what) override { exchange({}, what); }
   const std::atomic<uint64_t>& abort_word() const override { return board_.abort; }
   void raise(const Failure& failure) override { board_raise(board_, size_, failure); }
   Failure failure() const override { return board_failure(board_); }
@@ -73,24 +62,13 @@ class BoardTransport : public Transport {
   void check_peers() override {}
 
  protected:
-  // Agrees on (what, bytes) and on whether the memory is there; throws the same error on all ranks.
-  void agree_on_allocation(int64_t bytes, std::string_view what);
-  // What went wrong here when the memory was made, "" where nothing did: Error(io) on all ranks with the first one's.
-  void agree_on_success(const std::string& problem, std::string_view what);
-  // What this rank has put up for all to read, where the board itself is not shared.
-  virtual void published(const Mail&) {}
+  Mail& mail(int rank, uint64_t half) override { return board_.ranks()[rank].mail[half]; }
   Board& board_;
   bool oversubscribed_;
 
  private:
-  Mail& publish(uint64_t sequence, std::string_view mine, int64_t from, std::string_view what);
-  const Mail& await_mail(int peer, uint64_t sequence, std::string_view what);
-  [[noreturn]] void late(uint64_t sequence, std::string_view what);
-
   int rank_, size_;
   int64_t timeout_ns_;
-  uint32_t born_;
-  uint64_t sequence_ = 0;
 };
 
 int allowed_core_count();

@@ -122,11 +122,14 @@ class ProcessJob final : public Job {
 void serve_commands(Transport& transport, int control, const CommandLoop& loop) {
   std::string stream, command;
   for (;;) {
+    const std::string last = command.substr(0, command.find('\n'));
+    const std::string waiting = last.empty() ? "waiting for its first command"
+                                             : fmt::format("waiting for a command, having answered \"{}\"", last);
     while (!take_frame(stream, command)) {
       const Io io = read_some(control, stream);
       if (io == Io::ended) return;  // the parent has finished
       if (io == Io::moved) continue;
-      if (transport.abort_word().load(std::memory_order_acquire)) throw_failure(transport, "waiting for a command");
+      if (transport.abort_word().load(std::memory_order_acquire)) throw_failure(transport, waiting);
       transport.check_peers();
       wait_for_socket(control, POLLIN);
     }

@@ -16,11 +16,17 @@ int64_t spin_ns() {
   return ns;
 }
 
+void (*&while_waiting())() {
+  thread_local void (*hook)() = nullptr;
+  return hook;
+}
+
 int64_t clock_ns() { return now_ns(); }
 
 void slow_round(Transport& transport, int64_t waited_ns, int64_t at_most_ns) {
   constexpr int64_t yield_ns = 500'000;  // a sleeper on the same core costs 2 us to wake, so yielding need not last
   transport.check_peers();
+  if (const auto hook = while_waiting()) hook();
   if (transport.oversubscribed() && waited_ns < yield_ns) {
     sched_yield();
     return;

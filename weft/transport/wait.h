@@ -26,6 +26,9 @@ inline void cpu_relax() {
 // One slow round: gives the core away (yield, or park for at most `at_most_ns`) and looks after the peers.
 void slow_round(Transport& transport, int64_t waited_ns, int64_t at_most_ns);
 
+// Called in every slow round of this thread's waits, where it is set: what else could go on meanwhile. null: nothing.
+void (*&while_waiting())();
+
 int64_t clock_ns();
 
 template <typename Ready>
