@@ -340,6 +340,9 @@ void Messages::progress() {
   if (idle() || progressing_ || !window_) return;
   progressing_ = true;
   try {
+    // After a failure nothing is touched any more: the caller may take its buffers back.
+    if (transport_.abort_word().load(std::memory_order_acquire))
+      transport::throw_failure(transport_, "moving messages");
     const bool mirrors = transport_.mirrors();
     for (bool any = true; any;) {
       any = false;

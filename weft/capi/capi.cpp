@@ -1,7 +1,9 @@
 // The C functions: tensors become calls, exceptions become a status and a message (weft.h).
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/api/collectives.h"
@@ -20,6 +22,15 @@ struct weft_work {
   weft::Pending pending;
   weft::capi::Contiguous send, recv;
   bool stored = false;
+  weft::Arrival arrival;
+  int *source = nullptr, *tag = nullptr;  // the caller's, of a receive
+
+  void store() {
+    if (std::exchange(stored, true)) return;
+    recv.store();
+    if (source) *source = arrival.source;
+    if (tag) *tag = arrival.tag;
+  }
 };
 
 namespace {
@@ -28,6 +39,13 @@ using namespace weft;
 using capi::Contiguous;
 
 thread_local std::string last_error;
+
+// What was noted since weft_batch_begin, and the tensors that it uses.
+struct NotedBatch {
+  weft::Batch batch;
+  std::vector<std::unique_ptr<weft_work>> works;
+};
+thread_local std::unique_ptr<NotedBatch> noted;
 
 weft_status status_of(ErrorKind kind) {
   switch (kind) {
@@ -116,6 +134,14 @@ void place(Call& call, const Operands& tensors, int rank) {
   call.send = recv + (part ? call.count * rank * size_bytes(call.dtype) : 0);
 }
 
+// Of a blocking call: its result goes to where the caller wants it, now or at the end of the batch.
+void finish(Operands tensors) {
+  if (!noted) return tensors.recv.store();
+  auto work = std::make_unique<weft_work>();
+  work->send = std::move(tensors.send), work->recv = std::move(tensors.recv);
+  noted->works.push_back(std::move(work));
+}
+
 weft_status run(weft_comm* comm, Call call, const weft_tensor* send, weft_tensor* recv, weft_work** work,
                 void (*count)(Call&, const Operands&, int ranks, int rank)) {
   return guarded([&] {
@@ -132,8 +158,20 @@ weft_status run(weft_comm* comm, Call call, const weft_tensor* send, weft_tensor
       return;
     }
     collectives.run(call);
-    if (recv) tensors.recv.store();
+    finish(std::move(tensors));
   });
+}
+
+std::span<const int64_t> per_rank(const weft_comm* comm, const int64_t* counts) {
+  return {counts, counts ? static_cast<size_t>(engine(comm).size()) : 0};
+}
+
+// To the caller, or to the batch.
+void hand_out(std::unique_ptr<weft_work> out, weft_work** work) {
+  if (work)
+    *work = out.release();
+  else
+    noted->works.push_back(std::move(out));
 }
 
 weft_status run_ranks(int ranks, weft_body body, void* user, bool threads) {
@@ -224,6 +262,15 @@ weft_status weft_comm_destroy(weft_comm* comm) {
     if (comm && !comm->owned)
       throw Error(ErrorKind::user, "this communicator belongs to weft_run", "return from the body");
     delete comm;
+  });
+}
+
+weft_status weft_comm_split(weft_comm* comm, int color, int key, weft_comm** group) {
+  return guarded([&] {
+    auto out = std::make_unique<weft_comm>();
+    out->owned = engine(comm).split(color, key);
+    out->collectives = out->owned.get();
+    *group = out->owned ? out.release() : nullptr;
   });
 }
 
@@ -358,24 +405,96 @@ weft_status weft_all_gather_v_flat(weft_comm* comm, const void* send, void* recv
   });
 }
 
+weft_status weft_scatter_v_flat(weft_comm* comm, const void* send, const int64_t* counts, void* recv, int64_t count,
+                                weft_dtype dtype, int root) {
+  return guarded([&] { engine(comm).scatter_v(send, per_rank(comm, counts), recv, count, dtype_of(dtype), root); });
+}
+weft_status weft_gather_v_flat(weft_comm* comm, const void* send, int64_t count, void* recv, const int64_t* counts,
+                               weft_dtype dtype, int root) {
+  return guarded([&] { engine(comm).gather_v(send, count, recv, per_rank(comm, counts), dtype_of(dtype), root); });
+}
+weft_status weft_all_to_all_v_flat(weft_comm* comm, const void* send, const int64_t* counts, void* recv,
+                                   const int64_t* recv_counts, weft_dtype dtype) {
+  return guarded([&] {
+    engine(comm).all_to_all_v(send, per_rank(comm, counts), recv, per_rank(comm, recv_counts), dtype_of(dtype));
+  });
+}
+weft_status weft_all_to_all_v_exchange_flat(weft_comm* comm, const void* send, const int64_t* counts, void* recv,
+                                            int64_t room, int64_t* got, weft_dtype dtype) {
+  return guarded([&] {
+    const auto ranks = static_cast<size_t>(engine(comm).size());
+    engine(comm).all_to_all_v(send, per_rank(comm, counts), recv, room, std::span(got, got ? ranks : 0),
+                              dtype_of(dtype));
+  });
+}
+
+weft_status weft_send(weft_comm* comm, const weft_tensor* tensor, int to, int tag, weft_work** work) {
+  return guarded([&] {
+    if (!tensor) throw Error(ErrorKind::user, "the tensor is NULL");
+    auto out = std::make_unique<weft_work>();
+    out->send = Contiguous(*tensor, true);
+    const Contiguous& data = out->send;
+    if (!work && !noted) return engine(comm).send(data.data(), data.count(), data.dtype(), to, tag);
+    out->pending = engine(comm).start_send(data.data(), data.count(), data.dtype(), to, tag);
+    hand_out(std::move(out), work);
+  });
+}
+weft_status weft_recv(weft_comm* comm, weft_tensor* tensor, int from, int tag, int* source, int* got_tag,
+                      weft_work** work) {
+  return guarded([&] {
+    if (!tensor) throw Error(ErrorKind::user, "the tensor is NULL");
+    auto out = std::make_unique<weft_work>();
+    out->recv = Contiguous(*tensor, false);
+    Contiguous& data = out->recv;
+    out->pending = engine(comm).start_receive(data.data(), data.count(), data.dtype(), from, tag, &out->arrival);
+    if (work || !noted) out->source = source, out->tag = got_tag;
+    if (work || noted) return hand_out(std::move(out), work);
+    out->pending.wait();
+    out->store();
+  });
+}
+weft_status weft_batch_begin(void) {
+  return guarded([&] {
+    if (noted) throw Error(ErrorKind::user, "a batch has begun already", "end it first: batches do not nest");
+    noted = std::make_unique<NotedBatch>();
+  });
+}
+weft_status weft_batch_end(void) {
+  return guarded([&] {
+    if (!noted) throw Error(ErrorKind::user, "no batch has begun", "weft_batch_begin");
+    const auto batch = std::exchange(noted, nullptr);
+    std::exception_ptr first;
+    const auto keep = [&](auto&& f) {
+      try {
+        f();
+      } catch (...) {
+        if (!first) first = std::current_exception();
+      }
+    };
+    keep([&] { batch->batch.wait(); });
+    for (const auto& work : batch->works) keep([&] { work->pending.wait(), work->store(); });
+    if (first) std::rethrow_exception(first);
+  });
+}
+
 weft_status weft_work_test(weft_work* work, int* done) {
   return guarded([&] {
     if (!work || !done) throw Error(ErrorKind::user, "the work is NULL");
     *done = work->pending.test() ? 1 : 0;
-    if (*done && !work->stored) work->recv.store(), work->stored = true;
+    if (*done) work->store();
   });
 }
 weft_status weft_work_wait(weft_work* work) {
   return guarded([&] {
     if (!work) throw Error(ErrorKind::user, "the work is NULL");
     work->pending.wait();
-    if (!work->stored) work->recv.store(), work->stored = true;
+    work->store();
   });
 }
 weft_status weft_work_free(weft_work* work) {
   return guarded([&] {
-    if (work && !work->stored) work->pending.wait(), work->recv.store();
-    delete work;
+    const std::unique_ptr<weft_work> owned(work);
+    if (work && !work->stored) work->pending.wait(), work->store();
   });
 }
 

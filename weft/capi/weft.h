@@ -28,7 +28,7 @@ extern "C" {
 #define WEFT_API
 #endif
 
-#define WEFT_ABI_VERSION 2
+#define WEFT_ABI_VERSION 3
 
 typedef enum {
   WEFT_OK = 0,
@@ -125,6 +125,11 @@ WEFT_API weft_status weft_comm_create_with(const char* file, int rank, int size,
  * thread. why: shown in their errors. */
 WEFT_API weft_status weft_comm_abort(weft_comm* comm, const char* why);
 
+/* Collective. *group: a communicator of the ranks that say this color, ordered by key, then by rank; NULL where color < 0.
+ * It is destroyed by weft_comm_destroy, before the one that was split. Memory of weft_alloc and weft_symmetric_alloc of
+ * that one is read in place in the group too. */
+WEFT_API weft_status weft_comm_split(weft_comm* comm, int color, int key, weft_comm** group);
+
 WEFT_API int weft_comm_rank(const weft_comm* comm);
 WEFT_API int weft_comm_size(const weft_comm* comm);
 
@@ -168,6 +173,32 @@ WEFT_API weft_status weft_reduce_scatter_v_flat(weft_comm* comm, const void* sen
                                                 weft_dtype dtype, weft_combine combine);
 WEFT_API weft_status weft_all_gather_v_flat(weft_comm* comm, const void* send, void* recv, const int64_t* counts,
                                             weft_dtype dtype);
+
+/* scatter and gather with a count per rank: counts (size many) at the root, NULL elsewhere; count: this rank's own. */
+WEFT_API weft_status weft_scatter_v_flat(weft_comm* comm, const void* send, const int64_t* counts, void* recv,
+                                         int64_t count, weft_dtype dtype, int root);
+WEFT_API weft_status weft_gather_v_flat(weft_comm* comm, const void* send, int64_t count, void* recv,
+                                        const int64_t* counts, weft_dtype dtype, int root);
+/* What goes to each rank and what comes from each, one part behind the other. Where no rank knows what comes: the second
+ * form exchanges counts first and fills got (size many); recv has room for `room` elements. */
+WEFT_API weft_status weft_all_to_all_v_flat(weft_comm* comm, const void* send, const int64_t* counts, void* recv,
+                                            const int64_t* recv_counts, weft_dtype dtype);
+WEFT_API weft_status weft_all_to_all_v_exchange_flat(weft_comm* comm, const void* send, const int64_t* counts,
+                                                     void* recv, int64_t room, int64_t* got, weft_dtype dtype);
+
+/* Messages between two ranks; tags from 0 on. Counts and dtypes of both sides must be equal. A send of up to 960 bytes
+ * does not wait for its receiver. work NULL: blocks. */
+#define WEFT_ANY_SOURCE (-1)
+#define WEFT_ANY_TAG (-1)
+WEFT_API weft_status weft_send(weft_comm* comm, const weft_tensor* tensor, int to, int tag, weft_work** work);
+/* source, got_tag: what came, when it is complete; may be NULL. */
+WEFT_API weft_status weft_recv(weft_comm* comm, weft_tensor* tensor, int from, int tag, int* source, int* got_tag,
+                               weft_work** work);
+/* Between the two, blocking calls of this thread on any communicators are only noted; weft_batch_end makes them all at
+ * once, so that none waits for one behind it: messages in any order, calls in any order as long as all ranks note the same.
+ * Buffers stay untouched until then; source and got_tag of a noted weft_recv are not filled. Batches do not nest. */
+WEFT_API weft_status weft_batch_begin(void);
+WEFT_API weft_status weft_batch_end(void);
 
 /* done: 1 when complete. A work is freed by weft_work_free, after it is complete. */
 WEFT_API weft_status weft_work_test(weft_work* work, int* done);

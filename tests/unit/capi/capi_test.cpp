@@ -128,6 +128,71 @@ void refusals(weft_comm* comm, Notes& notes, int rank) {
 }
 TEST(Capi, MisuseIsAStatusAndAMessage) { on<refusals>(2); }
 
+void uneven(weft_comm* comm, Notes& notes, int rank) {
+  const int64_t counts[3] = {2, 0, 5}, mine = counts[rank];
+  std::vector<int32_t> whole = {10, 11, 12, 13, 14, 15, 16}, part(5, -1), back(7, -1), got(9, -1), come(9, -1);
+  WANT(weft_scatter_v_flat(comm, whole.data(), rank == 1 ? counts : nullptr, part.data(), mine, WEFT_I32, 1) ==
+       WEFT_OK);
+  for (int i = 0; i < mine; ++i) WANT(part[static_cast<size_t>(i)] == (rank == 0 ? 10 : 12) + i);
+  WANT(weft_gather_v_flat(comm, part.data(), mine, back.data(), rank == 1 ? counts : nullptr, WEFT_I32, 1) == WEFT_OK);
+  if (rank == 1) WANT(back == whole);
+  // Rank r sends r elements to each.
+  const int64_t to[3] = {rank, rank, rank}, from[3] = {0, 1, 2};
+  int64_t told[3] = {-1, -1, -1};
+  const std::vector<int32_t> data(6, rank);
+  WANT(weft_all_to_all_v_flat(comm, data.data(), to, got.data(), from, WEFT_I32) == WEFT_OK);
+  WANT(weft_all_to_all_v_exchange_flat(comm, data.data(), to, come.data(), 9, told, WEFT_I32) == WEFT_OK);
+  WANT((got == std::vector<int32_t>{1, 2, 2, -1, -1, -1, -1, -1, -1}) && got == come);
+  WANT(told[0] == 0 && told[1] == 1 && told[2] == 2);
+}
+TEST(Capi, CountsPerRank) { on<uneven>(3); }
+
+void messages(weft_comm* comm, Notes& notes, int rank) {
+  float matrix[6] = {}, column[3] = {1, 2, 3};
+  Tensor strided(matrix, {3}, {2}), flat(column, {3});
+  int source = -1, tag = -1;
+  for (int i = 0; i < 3; ++i) column[i] += static_cast<float>(10 * rank);
+  if (rank == 0) {
+    WANT(weft_send(comm, &flat.raw, 1, 6, nullptr) == WEFT_OK);
+  } else {
+    WANT(weft_recv(comm, &strided.raw, WEFT_ANY_SOURCE, WEFT_ANY_TAG, &source, &tag, nullptr) == WEFT_OK);
+    WANT(source == 0 && tag == 6 && matrix[0] == 1 && matrix[2] == 2 && matrix[4] == 3 && matrix[1] == 0);
+  }
+  // Both receive first, and a call of all between: in a batch, into a strided tensor, and by works.
+  WANT(weft_batch_end() == WEFT_ERROR_USER);
+  WANT(weft_batch_begin() == WEFT_OK && weft_batch_begin() == WEFT_ERROR_USER);
+  float sum = 1;
+  Tensor one(&sum, {1});
+  WANT(weft_recv(comm, &strided.raw, 1 - rank, 0, nullptr, nullptr, nullptr) == WEFT_OK);
+  WANT(weft_all_reduce(comm, nullptr, &one.raw, WEFT_SUM, nullptr) == WEFT_OK);
+  WANT(weft_send(comm, &flat.raw, 1 - rank, 0, nullptr) == WEFT_OK);
+  WANT(weft_batch_end() == WEFT_OK);
+  WANT(sum == 2 && matrix[2] == static_cast<float>(10 * (1 - rank) + 2) && matrix[3] == 0);
+  weft_work *send = nullptr, *receive = nullptr;
+  WANT(weft_recv(comm, &strided.raw, 1 - rank, WEFT_ANY_TAG, &source, &tag, &receive) == WEFT_OK);
+  WANT(weft_send(comm, &flat.raw, 1 - rank, 3 + rank, &send) == WEFT_OK);
+  WANT(weft_work_wait(receive) == WEFT_OK && weft_work_wait(send) == WEFT_OK);
+  WANT(source == 1 - rank && tag == 4 - rank && matrix[4] == static_cast<float>(10 * (1 - rank) + 3));
+  WANT(weft_work_free(receive) == WEFT_OK && weft_work_free(send) == WEFT_OK);
+  WANT(weft_send(comm, &flat.raw, 5, 0, nullptr) == WEFT_ERROR_USER);
+  WANT(weft_recv(comm, nullptr, 0, 0, nullptr, nullptr, nullptr) == WEFT_ERROR_USER);
+}
+TEST(Capi, MessagesAndBatches) { on<messages>(2); }
+
+void groups(weft_comm* comm, Notes& notes, int rank) {
+  weft_comm *group = nullptr, *none = nullptr;
+  WANT(weft_comm_split(comm, rank % 2, -rank, &group) == WEFT_OK);
+  WANT(weft_comm_split(comm, rank == 0 ? 0 : -1, 0, &none) == WEFT_OK);
+  WANT((none != nullptr) == (rank == 0) && weft_comm_size(group) == (rank % 2 ? 1 : 2));
+  WANT(weft_comm_rank(group) == (rank == 0 ? 1 : 0));
+  int64_t x = rank;
+  WANT(weft_all_reduce_flat(group, &x, &x, 1, WEFT_I64, WEFT_SUM) == WEFT_OK);
+  WANT(x == (rank % 2 ? 1 : 2));
+  WANT(weft_comm_destroy(group) == WEFT_OK && weft_comm_destroy(none) == WEFT_OK);
+  WANT(weft_barrier(comm) == WEFT_OK);
+}
+TEST(Capi, Groups) { on<groups>(3); }
+
 TEST(Capi, DisagreementReachesTheCaller) {
   const weft_status status = weft_run_threads(
       2,
