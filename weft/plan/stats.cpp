@@ -6,6 +6,8 @@
 #include "weft/plan/stats.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "weft/plan/hops.h"
 #include "weft/plan/machine_step.h"
@@ -76,6 +78,37 @@ class Dtypes {
 
   const Instance& instance_;
   std::vector<std::optional<Dtype>> links_;
+};
+
+// Sizes of the parts of a space come in few classes (even cuts: two), and how a part is cut further goes by its size
+// alone: a class is asked once for each chunk and slice, not every part. An operand may name thousands of parts.
+class PartSizes {
+ public:
+  PartSizes(const Extents& extents, int space, int64_t parts) : extents_(&extents), space_(space) {
+    std::map<int64_t, uint32_t> known;
+    for (int64_t part = 0; part < parts; ++part) {
+      const auto [found, fresh] = known.try_emplace(extents.part_size(space, part), firsts_.size());
+      if (fresh) firsts_.push_back(part);
+      class_.push_back(found->second);
+    }
+  }
+  const std::vector<int64_t>& firsts() const { return firsts_; }  // a part of each class
+
+  int64_t part(int64_t part) const { return extents_->part_size(space_, firsts_[class_[static_cast<size_t>(part)]]); }
+  int64_t slice(int64_t part, int channel, int64_t chunk, int slice, int slices) {
+    const std::array<int64_t, 4> asked{channel, chunk, slice, slices};
+    if (asked != asked_) asked_ = asked, sizes_.assign(firsts_.size(), -1);
+    int64_t& size = sizes_[class_[static_cast<size_t>(part)]];
+    if (size < 0) size = extents_->slice(space_, part, channel, chunk, slice, slices).size();
+    return size;
+  }
+
+ private:
+  const Extents* extents_;
+  int space_;
+  std::vector<uint32_t> class_;  // by part
+  std::vector<int64_t> firsts_, sizes_;
+  std::array<int64_t, 4> asked_{-1, -1, -1, -1};
 };
 
 class Counter {
@@ -151,12 +184,18 @@ class Counter {
   }
 
   // Chunks 0 to here-1 are full in every part of every space.
-  int64_t full_chunks(std::span<const uint16_t> spaces) const {
+  int64_t full_chunks(std::span<const uint16_t> spaces) {
     int64_t least = INT64_MAX;
     for (const uint16_t space : spaces)
-      for (int64_t part = 0; part < instance_.parts(space) && least > 0; ++part)
+      for (const int64_t part : sizes_of(space).firsts())
         least = std::min(least, extents_.share(space, part, channel_).size() / extents_.chunk_elements(space));
     return least;
+  }
+
+  PartSizes& sizes_of(int space) {
+    const auto found = sizes_.find(space);
+    if (found != sizes_.end()) return found->second;
+    return sizes_.emplace(space, PartSizes(extents_, space, instance_.parts(space))).first->second;
   }
 
   void count_chunk(Walk& walk, int64_t chunk, int64_t times) {
@@ -168,16 +207,17 @@ class Counter {
     }
   }
 
-  int64_t cells(const FlatOperand& o, int64_t chunk, int slice) const {
+  int64_t cells(const FlatOperand& o, int64_t chunk, int slice) {
     const int space = instance_.buffer_space(o.name);
     const auto& looped = block_.head.spaces;
     const bool part_of_loop =
         block_.head.loop && std::find(looped.begin(), looped.end(), static_cast<uint16_t>(space)) != looped.end();
     int64_t elements = 0;
+    PartSizes& sizes = sizes_of(space);
+    const int64_t parts = instance_.parts(space);
     for (int64_t i = 0; i < o.part_count; ++i) {
-      const int64_t part = part_at(o, i, instance_.parts(space));
-      elements += part_of_loop ? extents_.slice(space, part, channel_, chunk, slice, block_.head.slices).size()
-                               : extents_.part_size(space, part);
+      const int64_t part = part_at(o, i, parts);
+      elements += part_of_loop ? sizes.slice(part, channel_, chunk, slice, block_.head.slices) : sizes.part(part);
     }
     return elements;
   }
@@ -224,6 +264,7 @@ class Counter {
   const Dtypes dtypes_;
   const std::vector<Id> scalars_;
   std::vector<std::vector<StepWork>> works_;  // per lane, per step of its text
+  std::map<int, PartSizes> sizes_;            // by space
   RankStats stats_;
   int rank_ = 0, lane_ = 0, channel_ = 0;
   AssembledBlock block_;  // only its head

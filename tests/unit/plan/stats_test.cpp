@@ -6,6 +6,8 @@
 #include <functional>
 
 #include "tests/unit/plan/cases.h"
+#include "weft/plan/lower_bound.h"
+#include "weft/plan/verify.h"
 
 namespace weft::plan {
 namespace {
@@ -216,9 +218,65 @@ TEST(Stats, ManyRanksAreCountedByTheirClasses) {
         sent += s.messages_sent, received += s.messages_received;
       }
       EXPECT_EQ(sent, received);
-      if (std::string(name) == "ring_all_reduce")
+      if (std::string(name) == "ring_all_reduce") {
         EXPECT_EQ(all[5].bytes_sent, int64_t{2} * (n - 1) * 4096 * size_bytes(in.dtype(0)));
+      }
     }
+}
+
+// The bound against what the literature says no plan can do without; S bytes, all ranks together.
+TEST(LowerBound, OfTheLiterature) {
+  constexpr int64_t elements = 8000;
+  struct Row {
+    const char* name;
+    double (*bytes)(double n, double s);
+    double (*busiest)(double n, double s);
+  };
+  const auto twice = [](double n, double s) { return 2 * (n - 1) * s; };
+  const auto once = [](double n, double s) { return (n - 1) * s; };
+  const auto each = [](double n, double s) { return 2 * (n - 1) / n * s; };
+  const auto share = [](double n, double s) { return (n - 1) / n * s; };
+  for (const Row& row : {Row{"ring_all_reduce", twice, each}, Row{"pairwise_two_shot_all_reduce", twice, each},
+                         Row{"double_tree_all_reduce", twice, each}, Row{"one_shot_symmetric", twice, each},
+                         Row{"pat_all_gather", once, share}, Row{"matmul_reduce_scatter", once, share},
+                         Row{"fused_ring_adam", twice, each}, Row{"pairwise_all_to_all_v", once, share}})
+    for (const int n : {2, 4, 8}) {
+      const Instance in(cases::load(row.name), n);
+      const LaunchArgs args = args_of(in, elements);
+      const auto bound = lower_bound(in, args);
+      ASSERT_TRUE(bound) << row.name;
+      const int buffer = find_buffer(in.plan(), in.plan().posts[0].targets.back().name);
+      const double s = static_cast<double>(Extents(in, args.spaces, {}).elements(in.buffer_space(buffer)) *
+                                           size_bytes(in.dtype(buffer)));
+      EXPECT_DOUBLE_EQ(bound->bytes, row.bytes(n, s)) << row.name << " on " << n;
+      EXPECT_GE(bound->busiest_bytes, row.busiest(n, s)) << row.name << " on " << n;
+      EXPECT_EQ(bound->critical_hops, 1);
+    }
+}
+
+// No plan is better than its bound; one rank alone has nothing to exchange.
+TEST(LowerBound, HoldsForEveryCase) {
+  for (const std::string& name : cases::names())
+    for (const int n : admitted_ranks(cases::load(name))) {
+      const Instance in(cases::load(name), n);
+      LaunchArgs args = args_of(in, int64_t{n} * 480);
+      const SegmentTable tensors{{5, int64_t{n} * 480 - 5}};
+      for (SpaceExtent& space : args.spaces) space.segments = &tensors;
+      const auto bound = lower_bound(in, args);
+      ASSERT_TRUE(bound) << name;
+      double together = 0, busiest = 0;
+      for (const RankStats& s : stats(in, args, {})) {
+        together += static_cast<double>(s.bytes_sent) + s.bytes_read_mapped + s.bytes_written_mapped;
+        busiest = std::max(busiest, static_cast<double>(s.bytes_sent));
+      }
+      EXPECT_GE(together, bound->bytes) << name << " on " << n;
+      if (n == 1) { EXPECT_EQ(bound->bytes, 0) << name; }
+    }
+}
+
+TEST(LowerBound, IsNotGuessed) {
+  const Instance many(cases::load("ring_all_reduce"), 128);
+  EXPECT_FALSE(lower_bound(many, args_of(many, 1024)));
 }
 
 }  // namespace

@@ -407,6 +407,25 @@ TEST(VerifyV16, AcceptsBlocksOfTheGrain) { accepts(blocks); }
 TEST(VerifyV16, RejectsBlocksThatAreCut) { rejects(with(blocks, "grain 16", "grain 24"), "V16", "could be cut"); }
 
 // ---- findings, caches
+// The suites above are named after the rules: each has a test of acceptance and one of rejection.
+TEST(Verify, EveryRuleHasAnAcceptingAndARejectingTest) {
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  for (int rule = 1; rule <= 16; ++rule) {
+    int accepts = 0, rejects = 0;
+    for (int s = 0; s < all.total_test_suite_count(); ++s) {
+      const testing::TestSuite& suite = *all.GetTestSuite(s);
+      if (suite.name() != fmt::format("VerifyV{}", rule)) continue;
+      for (int t = 0; t < suite.total_test_count(); ++t) {
+        const std::string name = suite.GetTestInfo(t)->name();
+        accepts += name.starts_with("Accepts");
+        rejects += name.starts_with("Rejects");
+      }
+    }
+    EXPECT_GT(accepts, 0) << "nothing shows what V" << rule << " accepts";
+    EXPECT_GT(rejects, 0) << "nothing shows what V" << rule << " rejects";
+  }
+}
+
 TEST(Verify, FindingsNamePlaceAndRemedy) {
   const Verdict verdict = judge(with(cases::text("one_shot_symmetric"), " after ready@0..n", ""));
   ASSERT_FALSE(verdict.ok());
