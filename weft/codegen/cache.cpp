@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -48,9 +49,10 @@ int64_t lock_patience_ns() { return std::min<int64_t>(150'000'000'000, env_int("
 // the directory is none, so the inode is compared after locking.
 class EntryLock {
  public:
-  EntryLock(fs::path path, int64_t deadline_ns) : path_(std::move(path)) {
-    while (!try_lock() && now_ns() < deadline_ns) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    if (file_ < 0)
+  explicit EntryLock(fs::path path) : path_(std::move(path)) { try_lock(); }  // ask held()
+  EntryLock(fs::path path, int64_t deadline_ns) : EntryLock(std::move(path)) {
+    while (!held() && now_ns() < deadline_ns) std::this_thread::sleep_for(std::chrono::milliseconds(2)), try_lock();
+    if (!held())
       throw Error(ErrorKind::io,
                   fmt::format("another process has been compiling {} for {}", path_.stem().string(),
                               human_ns(static_cast<double>(lock_patience_ns()))),
@@ -63,9 +65,10 @@ class EntryLock {
   }
   EntryLock(const EntryLock&) = delete;
   EntryLock& operator=(const EntryLock&) = delete;
+  bool held() const { return file_ >= 0; }
 
  private:
-  bool try_lock() {
+  void try_lock() {
     const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)
       throw Error(ErrorKind::io, fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)),
@@ -78,7 +81,6 @@ class EntryLock {
       file_ = file;
     else
       close(file);
-    return locked;
   }
 
   fs::path path_;
@@ -113,16 +115,25 @@ std::string unique_suffix() {
 
 void remove_quietly(const fs::path& path) {
   std::error_code ignored;
-  fs::remove(path, ignored);
+  fs::remove_all(path, ignored);
 }
 
-// What a killed process left of this entry; called with the entry's lock held.
-void remove_leftovers(const fs::path& directory, const std::string& hash) {
+// What killed processes left, of whatever entry: objects half made, logs, folders of compilers. An entry that is being
+// made has its lock held; who is not here to hold it is dead.
+void remove_leftovers(const fs::path& directory) {
+  constexpr size_t hash_digits = 32;
+  std::map<std::string, std::vector<fs::path>> left;  // by hash
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(directory, ignored)) {
-    const std::string name = entry.path().filename().string();
-    const bool whole = name == hash + ".so" || name == hash + ".cpp" || name == hash + ".lock";
-    if (name.starts_with(hash) && !whole) remove_quietly(entry.path());
+    const std::string name = entry.path().filename().string(), hash = name.substr(0, hash_digits);
+    const bool ours = hash.size() == hash_digits && hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (ours && name != hash + ".so" && name != hash + ".cpp") left[hash].push_back(entry.path());
+  }
+  for (const auto& [hash, paths] : left) {
+    const EntryLock lock(directory / (hash + ".lock"));  // its file goes with it
+    if (!lock.held()) continue;
+    for (const fs::path& path : paths)
+      if (path.extension() != ".lock") remove_quietly(path);
   }
 }
 
@@ -214,6 +225,7 @@ void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<si
       std::unique(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first == b.first; }),
       wanted.end());
 
+  remove_leftovers(directory_);
   const int64_t deadline_ns = now_ns() + lock_patience_ns();
   std::vector<std::unique_ptr<EntryLock>> locks;
   std::vector<CompileJob> jobs;
@@ -224,7 +236,6 @@ void Cache::compile_missing(const std::vector<Unit>& units, const std::vector<si
       report.found++;
       continue;
     }
-    remove_leftovers(directory_, hash);
     write_file(source_path(hash), units[i].source);
     const std::string suffix = unique_suffix();
     jobs.push_back({source_path(hash), directory_ / (hash + suffix + ".so"), directory_ / (hash + suffix + ".log"), "",

@@ -147,22 +147,32 @@ class Running {
   void start(CompileJob& job) {
     std::vector<std::string> command = arguments(compiler_, job);
     job.command_line = join(command, " ");
-    if (const pid_t pid = start_supervised(std::move(command), job.log, job.error))
+    std::error_code failed;  // where it cannot be made the compiler says so
+    fs::create_directory(scratch_of(job), failed);
+    if (const pid_t pid = start_supervised(std::move(command), job.log, scratch_of(job), job.error))
       children_.push_back({pid, &job, now_ns() + deadline_ns_});
+    else
+      fs::remove_all(scratch_of(job), failed);
   }
   void look() {
     std::erase_if(children_, [this](const Child& child) { return finished(child); });
   }
 
  private:
+  static fs::path scratch_of(const CompileJob& job) { return job.object.string() + ".tmp"; }
+  static void forget_scratch(const Child& child) {
+    std::error_code ignored;
+    fs::remove_all(scratch_of(*child.job), ignored);
+  }
   static void end(const Child& child) {
     kill(-child.pid, SIGKILL);
     waitpid(child.pid, nullptr, 0);
+    forget_scratch(child);
   }
   bool finished(const Child& child) const {
     int status = 0;
     const pid_t got = waitpid(child.pid, &status, WNOHANG);
-    if (got != 0) return judge(*child.job, got == child.pid, status), true;
+    if (got != 0) return judge(*child.job, got == child.pid, status), forget_scratch(child), true;
     if (now_ns() < child.deadline_ns) return false;
     end(child);
     child.job->error = fmt::format("the compiler did not end in time ({}); it was killed",

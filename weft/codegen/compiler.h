@@ -31,7 +31,8 @@ struct CompileJob {
 };
 // Runs at most `side_by_side` compilers at a time (0: one per core). Each has `deadline_s` seconds, and half of
 // WEFT_TIMEOUT_S at most: the ranks that wait for the one that compiles must not give up before it does. A compiler
-// that is late is killed with all that it started, and so is one whose caller dies. After `patience_s` the log says
+// that is late is killed with all that it started, and so is one whose caller dies. What a compiler writes on its way
+// (cc*.s, cc*.o) lies in OBJECT.tmp, a folder beside the object that goes with it. After `patience_s` the log says
 // once that something is being compiled.
 void compile(const Compiler& compiler, std::vector<CompileJob>& jobs, int side_by_side = 0, double deadline_s = 120,
              double patience_s = 2);

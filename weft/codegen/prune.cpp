@@ -61,7 +61,7 @@ std::vector<Entry> entries_of(const fs::path& directory) {
 void remove_entry(Entry& entry) {
   std::sort(entry.files.begin(), entry.files.end(), std::greater<>());
   std::error_code ignored;
-  for (const fs::path& file : entry.files) fs::remove(file, ignored);
+  for (const fs::path& file : entry.files) fs::remove_all(file, ignored);
 }
 
 class OnlyOne {

@@ -84,14 +84,17 @@ pid_t spawn(char** argv, char** env) {
 
 }  // namespace
 
-pid_t start_supervised(std::vector<std::string> command, const std::filesystem::path& log, std::string& problem) {
+pid_t start_supervised(std::vector<std::string> command, const std::filesystem::path& log,
+                       const std::filesystem::path& scratch, std::string& problem) {
   std::vector<char*> argv, env;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::string locale = "LC_ALL=C";  // what we print should be what a search engine knows
+  std::string folder = "TMPDIR=" + scratch.string();
   for (char** entry = environ; *entry; entry++)
-    if (std::strncmp(*entry, "LC_ALL=", 7) != 0) env.push_back(*entry);
+    if (std::strncmp(*entry, "LC_ALL=", 7) != 0 && std::strncmp(*entry, "TMPDIR=", 7) != 0) env.push_back(*entry);
   env.push_back(locale.data());
+  env.push_back(folder.data());
   env.push_back(nullptr);
   const pid_t parent = getpid(), pid = fork();
   if (pid == 0) supervise(parent, argv.data(), env.data(), log.c_str());

@@ -293,6 +293,37 @@ TEST_F(CacheTest, ACompilerDiesWithItsCaller) {
   EXPECT_FALSE(runs(sleeper));
 }
 
+// A compiler writes its own temporary files beside the object; killed with its caller it leaves them, and the next
+// compilation, whatever of, takes them away.
+TEST_F(CacheTest, WhatAKilledCompilerLeavesGoesWithTheNextOne) {
+  const fs::path there = folder / "elsewhere";
+  fs::create_directory(there);
+  setenv("TMPDIR", there.c_str(), 1);
+  const Compiler hung = wrapped("echo half > $TMPDIR/ccHALF.o; sleep 100");
+  const pid_t caller = fork();
+  if (caller == 0) {
+    Cache(cache_folder(), hung).load({unit(7)});
+    _exit(0);
+  }
+  const auto left = [&] {
+    int count = 0;
+    if (fs::exists(cache_folder()))
+      for (const auto& entry : fs::recursive_directory_iterator(cache_folder()))
+        count += entry.path().filename() == "ccHALF.o";
+    return count;
+  };
+  for (int i = 0; i < 10000 && left() == 0; i++) usleep(1000);
+  kill(caller, SIGKILL);
+  waitpid(caller, nullptr, 0);
+  EXPECT_EQ(left(), 1);
+  EXPECT_EQ(value_of(Cache(cache_folder(), compiler).load({unit(8)})[0]), 8);
+  unsetenv("TMPDIR");
+  EXPECT_TRUE(fs::is_empty(there));
+  for (const auto& entry : fs::directory_iterator(cache_folder()))
+    EXPECT_TRUE(entry.path().extension() == ".so" || entry.path().extension() == ".cpp")
+        << "left behind: " << entry.path();
+}
+
 TEST_F(CacheTest, ALongCompilationIsSaidOnceByAllProcesses) {
   const fs::path said = folder / "said";
   const Compiler slow = wrapped("sleep 0.3; for a; do case $p in -o) touch $a;; esac; p=$a; done");

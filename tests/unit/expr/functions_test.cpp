@@ -311,4 +311,6 @@ TEST(Functions, PlainLoopsVectorise) {
   const std::string report = read_file(base + ".txt");
   for (; line < last; ++line)
     EXPECT_NE(report.find(fmt::format(":{}:", line)), std::string::npos) << "line " << line << " of " << base << ".cpp";
+  if (HasFailure()) return;  // what was compiled says why
+  for (const char* end : {".cpp", ".o", ".txt"}) std::remove((base + end).c_str());
 }
