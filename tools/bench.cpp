@@ -21,7 +21,7 @@ namespace {
 struct Options {
   std::string operation, least = "32M", most = "32M", step, dtype = "float", combine = "sum", memory = "mapped", plot,
                          peers, json_file, transport = "processes";
-  double factor = 0;
+  std::optional<double> factor;
   int ranks = 2, iterations = 0, warmup = 5, grouped = 1, check = 1, root = 0, rounds = 5;
   bool touch = false, read = false, json = false, any_order = false, out_of_place_only = false;
 };
@@ -57,18 +57,35 @@ std::vector<Combine> combines_of(const Options& options, Operation operation) {
   return {combine_of(options.combine)};
 }
 
+// The next size; by the factor where one is given.
+int64_t after(int64_t size, const Options& options, int64_t step) {
+  if (!options.factor) return size + std::min(step, int64_t{1} << 60);
+  constexpr double beyond = 0x1p60;  // of all sizes, and of no overflow
+  return std::max(size + 1, static_cast<int64_t>(std::min(beyond, static_cast<double>(size) * *options.factor)));
+}
+
 std::vector<int64_t> sizes_of(const Options& options) {
-  const int64_t least = parse_count(options.least), most = parse_count(options.most);
-  if (least < 0 || most < least)
+  constexpr size_t most_rows = 10'000;
+  const int64_t least = count_option("-b", options.least), most = count_option("-e", options.most);
+  if (most < least)
     throw Error(ErrorKind::user,
-                fmt::format("-b {} -e {}: sizes begin above where they end", options.least, options.most));
-  const int64_t step = options.step.empty() ? 1 << 20 : parse_count(options.step);
-  if (step <= 0) throw Error(ErrorKind::user, fmt::format("-i {}: a step is more than 0", options.step));
+                fmt::format("-b {} -e {}: sizes begin above where they end", options.least, options.most),
+                "give -e at least as much as -b");
+  if (most > int64_t{1} << 50)
+    throw Error(ErrorKind::user, fmt::format("-e {}: more than any memory", options.most), "1024T at most");
+  const int64_t step = options.step.empty() ? 1 << 20 : count_option("-i", options.step);
+  if (step <= 0)
+    throw Error(ErrorKind::user, fmt::format("-i {}: a step is more than 0", options.step), "for example -i 1M");
+  if (options.factor && !(std::isfinite(*options.factor) && *options.factor > 1))
+    throw Error(ErrorKind::user, fmt::format("-f {}: sizes grow by a factor above 1", *options.factor),
+                "for example -f 2; for a step between sizes give -i");
   std::vector<int64_t> sizes;
-  for (int64_t size = least; size <= most;) {
+  for (int64_t size = least; size <= most; size = after(size, options, step)) {
+    if (sizes.size() == most_rows)
+      throw Error(ErrorKind::user,
+                  fmt::format("-b {} -e {}: more than {} sizes", options.least, options.most, most_rows),
+                  "give a larger step with -i, or a factor with -f");
     sizes.push_back(size);
-    size = options.factor > 1 ? std::max(size + 1, static_cast<int64_t>(static_cast<double>(size) * options.factor))
-                              : size + step;
   }
   return sizes;
 }
@@ -119,13 +136,11 @@ class Ours {
 // What the machine allows: every byte that must cross between ranks at the rate at which a peer's fresh data are read,
 // and one hop there and back.
 double limit_us(const topo::Machine& machine, const BenchCell& cell, int ranks) {
+  if (ranks < 2) return 0;  // nothing crosses, and nothing was calibrated
   const auto bytes = static_cast<double>(whole_bytes(cell, ranks));
   const bool crowded = ranks > machine.cores;
   const double crossing = bus_factor(cell.operation, ranks) * bytes;
-  const double rate = machine.read_peer.at(bytes);
-  const double hop = machine.hop_ns * (reduces(cell.operation) || cell.operation == Operation::all_gather ? 1 : 1);
-  if (ranks < 2 || rate <= 0) return 0;
-  return (hop + (crowded ? 2 : 1) * crossing / rate * 1e9) / 1e3;
+  return (machine.hop_ns + (crowded ? 2 : 1) * crossing / machine.read_peer.at(bytes) * 1e9) / 1e3;
 }
 
 class Bench {
@@ -136,6 +151,8 @@ class Bench {
       throw Error(ErrorKind::user, fmt::format("no operation is called {}", options.operation),
                   "all_reduce, reduce_scatter, all_gather, broadcast, reduce, scatter, gather, all_to_all");
     operation_ = *operation;
+    if (options.root < 0 || options.root >= options.ranks)
+      throw Error(ErrorKind::user, fmt::format("--root {}: ranks are 0 to {}", options.root, options.ranks - 1));
     report_.operation = options.operation;
     report_.ranks = options.ranks;
   }
@@ -301,12 +318,17 @@ Verb add_bench(CLI::App& app) {
   verb->add_option("-i,--stepbytes", options->step, "step between sizes (1M)");
   verb->add_option("-f,--stepfactor", options->factor, "factor between sizes, instead of a step");
   verb->add_option("-n,--iters", options->iterations, "calls per round; 0: as many as fit 20 ms")
+      ->check(CLI::Range(0, 10'000'000))
       ->capture_default_str();
-  verb->add_option("-w,--warmup_iters", options->warmup, "calls before the first round")->capture_default_str();
+  verb->add_option("-w,--warmup_iters", options->warmup, "calls before the first round")
+      ->check(CLI::Range(0, 10'000'000))
+      ->capture_default_str();
   verb->add_option("-m,--agg_iters", options->grouped, "calls that are timed together")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  verb->add_option("-c,--check", options->check, "full checks of each result; 0: none")->capture_default_str();
+  verb->add_option("-c,--check", options->check, "full checks of each result; 0: none")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
   verb->add_option("-o,--op", options->combine, "sum, prod, min, max, avg, mulsum ..., all")->capture_default_str();
   verb->add_option("-d,--datatype", options->dtype, "float, half, bfloat16, int32 ..., all")->capture_default_str();
   verb->add_option("--root", options->root, "root of rooted operations")->capture_default_str();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/bench.h"
+#include "weft/base/plural.h"
 #include "weft/base/text.h"
 
 namespace weft::tools {
@@ -64,8 +65,8 @@ std::string bytes_text(int64_t bytes) {
 }  // namespace
 
 void print_head(const BenchReport& report) {
-  std::printf("# weft bench %s, %d ranks, nccl-tests' columns; GB = 1e9 bytes\n#\n", report.operation.c_str(),
-              report.ranks);
+  std::printf("# weft bench %s, %s, nccl-tests' columns; GB = 1e9 bytes\n#\n", report.operation.c_str(),
+              counted(report.ranks, "rank").c_str());
   std::printf("# %10s %13s %8s %10s %6s  %9s %7s %7s %7s  %9s %7s %7s %7s", "", "", "", "", "", "out-of", "place", "",
               "", "in", "place", "", "");
   if (!report.peers.empty()) std::printf("  %s", "peers");
@@ -144,9 +145,9 @@ std::string to_svg(const BenchReport& report) {
     }
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" font-size=\"13\">\n"
-      "<rect width=\"{}\" height=\"{}\" fill=\"white\"/>\n<text x=\"{}\" y=\"24\" font-size=\"16\">{}, {} ranks: "
+      "<rect width=\"{}\" height=\"{}\" fill=\"white\"/>\n<text x=\"{}\" y=\"24\" font-size=\"16\">{}, {}: "
       "microseconds over bytes</text>\n",
-      width, height, width, height, left, report.operation, report.ranks);
+      width, height, width, height, left, report.operation, counted(report.ranks, "rank"));
   if (x.most <= 0) return svg + "</svg>\n";
   for (double us = std::pow(10, std::floor(std::log10(y.least))); us <= y.most; us *= 10)
     if (us >= y.least)

@@ -18,14 +18,6 @@ namespace {
 
 bool shown = false;
 
-std::pair<std::string, std::string> key_value(const std::string& text, const char* option, const char* example) {
-  const size_t at = text.find('=');
-  if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    throw Error(ErrorKind::user, fmt::format("{} {}: want NAME=VALUE", option, text),
-                fmt::format("for example {} {}", option, example));
-  return {text.substr(0, at), text.substr(at + 1)};
-}
-
 // One place gives the shapes of a list of tensors: two that both count would be added, two that do not be a riddle.
 void require_one_source(const ProgramOptions& options, const std::vector<std::string>& lists) {
   std::vector<std::string> sources;
@@ -71,6 +63,15 @@ void take_shapes(const std::filesystem::path& file, const ir::Program& program, 
 
 }  // namespace
 
+std::pair<std::string, std::string> key_value(const std::string& text, const std::string& option,
+                                              const std::string& example) {
+  const size_t at = text.find('=');
+  if (at == std::string::npos || at == 0 || at + 1 == text.size())
+    throw Error(ErrorKind::user, fmt::format("{} {}: want NAME=VALUE", option, text),
+                fmt::format("for example {} {}", option, example));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
 void add_program_options(CLI::App& verb, ProgramOptions& options) {
   verb.add_option("file", options.file, "a program (.weft)")->required();
   verb.add_option("-r,--ranks", options.ranks, "ranks")->check(CLI::Range(1, 1024))->capture_default_str();
@@ -85,11 +86,17 @@ void add_program_options(CLI::App& verb, ProgramOptions& options) {
   verb.add_flag("--json", options.json, "print JSON instead of tables");
 }
 
-ir::Program read_program(const std::string& file) { return ir::parse(read_file(file)); }
+const std::string& file_text(const std::string& file) {
+  static std::map<std::string, std::string> known;
+  const auto found = known.find(file);
+  return found != known.end() ? found->second : known.emplace(file, read_file(file)).first->second;
+}
+
+ir::Program read_program(const std::string& file) { return ir::parse(file_text(file)); }
 
 // What a program's file suggests, where nothing else is said: `# sizes N=16Mi H=1024`.
 static void take_suggested(const std::string& file, const std::vector<std::string>& lists, ir::Sizes& sizes) {
-  std::istringstream lines(read_file(file));
+  std::istringstream lines(file_text(file));
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("# sizes ")) continue;
     for (const std::string& text : words(line.substr(8))) {
@@ -112,8 +119,7 @@ ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
   if (!options.shapes.empty()) take_shapes(options.shapes, program, sizes);
   for (const std::string& text : options.sizes) {
     const auto [name, value] = key_value(text, "--size", "N=16Mi");
-    const int64_t count = parse_count(value);
-    if (count < 0) throw Error(ErrorKind::user, fmt::format("--size {}: a size is 0 or more", text));
+    const int64_t count = count_option("--size", value, name);
     if (sizes.dims.count(name) || sizes.tensors.count(name))
       throw Error(ErrorKind::user, fmt::format("size {} is given twice", name), "give it once");
     if (std::find(lists.begin(), lists.end(), name) != lists.end())
@@ -161,6 +167,15 @@ std::map<std::string, double> scalars_of(const ir::Program& program, const Progr
   return out;
 }
 
+int64_t count_option(const std::string& option, const std::string& text, const std::string& name) {
+  try {
+    return parse_count(text);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{} {}{}: {}", option, name.empty() ? "" : name + "=", text, error.message()),
+                error.remedy());
+  }
+}
+
 CLI::Validator finite_positive() {
   return CLI::Validator(
       [](const std::string& text) -> std::string {
@@ -181,7 +196,7 @@ nlohmann::json launch_json(const schedule::Schedule& schedule) {
           {"stream", launch.stream.value_or(false)}};
 }
 
-bool is_plan_file(const std::string& file) { return trim(read_file(file)).rfind("plan ", 0) == 0; }
+bool is_plan_file(const std::string& file) { return trim(file_text(file)).rfind("plan ", 0) == 0; }
 
 void progress_line(const std::string& text) {
   if (!isatty(STDERR_FILENO)) return;

@@ -5,6 +5,7 @@
 #include "tools/bench.h"
 #include "tools/verbs.h"
 #include "weft/api/collectives_choice.h"
+#include "weft/base/plural.h"
 #include "weft/base/text.h"
 #include "weft/transport/board.h"
 
@@ -25,7 +26,7 @@ void explain_collective(Operation operation, const CollectiveQuestion& question)
   api::CallShape shape;
   shape.operation = operation;
   shape.ranks = question.ranks;
-  shape.bytes = parse_count(question.bytes);
+  shape.bytes = count_option("--bytes", question.bytes);
   const auto dtype = parse_dtype(question.dtype);
   if (!dtype || *dtype == Dtype::f64x2)
     throw Error(ErrorKind::user, fmt::format("--dtype {}: no such type", question.dtype), "f32, bf16, i64 ...");
@@ -41,9 +42,9 @@ void explain_collective(Operation operation, const CollectiveQuestion& question)
   const algo::Collective collective = operation;
   nlohmann::json out = nlohmann::json::array();
   if (!question.json)
-    std::printf("%s of %lld bytes of %s on %d ranks, %s memory%s\n%-24s %10s %12s %8s  %-28s %s\n",
+    std::printf("%s of %lld bytes of %s on %s, %s memory%s\n%-24s %10s %12s %8s  %-28s %s\n",
                 std::string(name(operation)).c_str(), static_cast<long long>(shape.bytes), question.dtype.c_str(),
-                question.ranks, question.mapped ? "mapped" : "private",
+                counted(question.ranks, "rank").c_str(), question.mapped ? "mapped" : "private",
                 small ? " (small: links whatever the memory, so ranks need not meet first)" : "", "plan", "predicted",
                 "bytes sent", "hops", "sums", "verdict");
   for (const api::Candidate& candidate : list) {

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
 #include "tools/verbs.h"
+#include "weft/api/environment.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 #include "weft/base/printable.h"
@@ -77,6 +79,7 @@ int guarded(const std::function<int()>& act) {
 
 int main(int argc, char** argv) {
   hold_standard_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error to report, not a death
   CLI::App app{
       "Weft: distributed machine learning computations, scheduled across the line between computation and "
       "communication."};
@@ -98,7 +101,9 @@ int main(int argc, char** argv) {
       if (verb_missing) throw weft::Error(weft::ErrorKind::user, no_verb(app, argv[1]));
       return app.exit(error) == 0 ? 0 : 1;
     }
-    verbs.at(app.get_subcommands().front())();
+    CLI::App* verb = app.get_subcommands().front();
+    if (verb->get_name() != "env") weft::api::check_environment();  // `weft env` shows also what is wrong
+    verbs.at(verb)();
     return 0;
   });
 }

@@ -3,9 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/verbs.h"
-#include "weft/api/calibrate.h"
+#include "weft/api/need.h"
 #include "weft/api/tuning.h"
 #include "weft/api/weft.h"
+#include "weft/base/plural.h"
 
 namespace weft::tools {
 namespace {
@@ -30,11 +31,14 @@ void run_verb(const Options& options) {
   request.rounds.max_rounds = request.rounds.min_rounds = options.rounds;
   const schedule::Schedule schedule = resolve_schedule(request.program, options.schedule, request.sizes);
   std::vector<tune::Trial> trials{tune::make_trial(request.program, schedule, topo::detect(), request.search)};
+  api::require_memory(api::ranks_bytes(trials, request.sizes),
+                      fmt::format("the buffers of {}", counted(request.sizes.ranks, "rank")),
+                      "give smaller sizes or fewer ranks, or free memory");
   progress_line("checking");
   const double tolerance = api::tolerance_of(request.program);
   api::check_trials(trials, request.program, api::scaled(request.program, request.sizes, options.check_elements),
                     request.threads, request.scalars, tolerance);
-  if (trials[0].check.rfind("WRONG", 0) == 0)
+  if (trials[0].wrong())
     fail(ErrorKind::internal, "schedule {} of {}: {}", schedule.name, request.program.name, trials[0].check);
   progress_line("running");
   api::measure_trials(trials, request);
@@ -52,10 +56,10 @@ void run_verb(const Options& options) {
                             .c_str());
     return;
   }
-  std::printf(
-      "%s, schedule %s, %d ranks: %s a launch (spread %.1f %%, %zu rounds), largest error %s (tolerance %.0e)\n",
-      request.program.name.c_str(), trial.label.c_str(), request.sizes.ranks, human_ns(trial.median_ns()).c_str(),
-      100 * trial.spread(), trial.rounds_ns.size(), trial.check.c_str(), tolerance);
+  std::printf("%s, schedule %s, %s: %s a launch (spread %.1f %%, %s), largest error %s (tolerance %.0e)\n",
+              request.program.name.c_str(), trial.label.c_str(), counted(request.sizes.ranks, "rank").c_str(),
+              human_ns(trial.median_ns()).c_str(), 100 * trial.spread(),
+              counted(static_cast<int64_t>(trial.rounds_ns.size()), "round").c_str(), trial.check.c_str(), tolerance);
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // weft tune: the main job. Enumerate, predict, check, measure; a table best first, and why.
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "tools/verbs.h"
 #include "weft/api/calibrate.h"
 #include "weft/api/tuning.h"
+#include "weft/base/plural.h"
 #include "weft/tune/file.h"
 
 namespace weft::tools {
@@ -67,20 +69,28 @@ std::vector<std::string> wrapped(const std::string& text, size_t width) {
   return lines;
 }
 
+constexpr int schedule_width = 48;
+
+// Bytes are per element of the largest tensor, of the rank that takes longest.
+void print_trial(const tune::Trial& trial, double plain_ns) {
+  const std::vector<std::string> lines = wrapped(trial.label, schedule_width);
+  const tune::Prediction& p = trial.prediction;
+  const bool timed = !trial.rounds_ns.empty();
+  const std::string speedup = timed && plain_ns > 0 ? fmt::format("{:.2f}x", plain_ns / trial.median_ns()) : "-";
+  const std::string check =
+      (trial.check.empty() ? "not checked" : trial.check) + (trial.dropped ? " (sampled: pruned by dominance)" : "");
+  std::printf("%-*s %10s %10s %6.1f%% %8s %6.1f %7.1f %9.1f %6lld  %s\n", schedule_width, lines[0].c_str(),
+              human_ns(p.total_ns).c_str(), timed ? human_ns(trial.median_ns()).c_str() : "-", 100 * trial.spread(),
+              speedup.c_str(), p.read_bytes, p.written_bytes, p.sent_bytes, static_cast<long long>(p.passes),
+              check.c_str());
+  for (size_t i = 1; i < lines.size(); i++) std::printf("%s\n", lines[i].c_str());
+}
+
 void print_table(const api::TuneReport& report) {
+  std::printf("%-*s %10s %10s %7s %8s %6s %7s %9s %6s  %s\n", schedule_width, "schedule", "predicted", "measured",
+              "spread", "speed-up", "read", "written", "exchanged", "passes", "check");
   const double plain_ns = tune::plain(report.space.trials).median_ns();
-  std::printf("%-58s %10s %10s %7s %8s  %s\n", "schedule", "predicted", "measured", "spread", "speed-up", "check");
-  for (const tune::Trial& trial : report.space.trials) {
-    const std::vector<std::string> lines = wrapped(trial.label, 58);
-    const bool timed = !trial.rounds_ns.empty();
-    std::printf(
-        "%-58s %10s %10s %6.1f%% %7.2fx  %s\n", lines[0].c_str(), human_ns(trial.prediction.total_ns).c_str(),
-        timed ? human_ns(trial.median_ns()).c_str() : "-", 100 * trial.spread(),
-        timed ? plain_ns / trial.median_ns() : 0.0,
-        ((trial.check.empty() ? "not checked" : trial.check) + (trial.dropped ? " (sampled: pruned by dominance)" : ""))
-            .c_str());
-    for (size_t i = 1; i < lines.size(); i++) std::printf("%s\n", lines[i].c_str());
-  }
+  for (const tune::Trial& trial : report.space.trials) print_trial(trial, plain_ns);
 }
 
 void print_rest(const api::TuneReport& report, const Options& options, const std::filesystem::path& tuning) {
@@ -100,8 +110,25 @@ void print_rest(const api::TuneReport& report, const Options& options, const std
       static_cast<long long>(report.model.pairs_right), static_cast<long long>(report.space.kept),
       static_cast<long long>(report.space.schedules), static_cast<long long>(report.space.configurations),
       report.space.trials.size());
-  std::printf("memory: %s for %d ranks; the winner is in %s\n",
-              human_bytes(static_cast<double>(report.memory_bytes)).c_str(), options.program.ranks, tuning.c_str());
+  const std::string memory = human_bytes(static_cast<double>(report.memory_bytes));
+  const std::string ranks = counted(options.program.ranks, "rank");
+  if (tune::any_right(report.space.trials))
+    std::printf("memory: %s for %s; the winner is in %s\n", memory.c_str(), ranks.c_str(), tuning.c_str());
+  else
+    std::printf("memory: %s for %s; nothing was stored\n", memory.c_str(), ranks.c_str());
+}
+
+void fail_if_wrong(const api::TuneReport& report) {
+  const std::string wrong = api::wrong_trials(report);
+  if (wrong.empty()) return;
+  const auto all = static_cast<int64_t>(report.space.trials.size());
+  const int64_t count = std::count_if(report.space.trials.begin(), report.space.trials.end(),
+                                      [](const tune::Trial& trial) { return trial.wrong(); });
+  throw Error(ErrorKind::internal,
+              fmt::format("{} of {} give wrong results:\n    {}", count, counted(all, "schedule"), wrong),
+              tune::any_right(report.space.trials)
+                  ? "a fault of Weft: please report it with the program; the winner is a right one and was stored"
+                  : "a fault of Weft: please report it with the program; nothing was stored");
 }
 
 void tune_verb(const Options& options) {
@@ -132,9 +159,7 @@ void tune_verb(const Options& options) {
   }
   std::fflush(stdout);
   api::store_best(report, request.program, request.sizes, tuning);
-  for (const tune::Trial& trial : report.space.trials)
-    if (trial.check.rfind("WRONG", 0) == 0)
-      fail(ErrorKind::internal, "schedule {} gives wrong results: {}", trial.label, trial.check);
+  fail_if_wrong(report);
 }
 
 }  // namespace
@@ -144,7 +169,9 @@ Verb add_tune(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("tune", "find the fastest schedule of a program on this machine");
   verb->footer(
       "The table lists schedules best first: predicted and measured time of one launch (slowest rank, median over\n"
-      "rounds), spread (interquartile range over median), speed-up over the plain schedule, and the check.\n\n"
+      "rounds), spread (interquartile range over median), speed-up over the plain schedule, the bytes that a rank "
+      "reads,\n"
+      "writes and exchanges for an element, its passes over memory, and the check.\n\n"
       "  weft tune examples/adam.weft --model bert-base --ranks 2\n  weft tune examples/adam.weft --size P=16Mi "
       "--any-order --json");
   add_program_options(*verb, options->program);

@@ -11,7 +11,7 @@
 
 #include "weft/ir/evaluate.h"
 #include "weft/ir/program.h"
-#include "weft/plan/plan.h"
+#include "weft/plan/launch.h"
 #include "weft/schedule/schedule.h"
 
 namespace weft::tools {
@@ -38,15 +38,28 @@ struct ProgramOptions {
   bool threads = false, json = false;
 };
 void add_program_options(CLI::App& verb, ProgramOptions& options);
+// A file's text, read once: what is asked for again may be a pipe.
+const std::string& file_text(const std::string& file);
 ir::Program read_program(const std::string& file);
 // Sizes of every dim and `tensors` of the program. Error(user) lists what is missing.
 ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options);
 std::map<std::string, double> scalars_of(const ir::Program& program, const ProgramOptions& options);
 
+// Name and value of NAME=VALUE. Error(user) names the option and the example.
+std::pair<std::string, std::string> key_value(const std::string& text, const std::string& option,
+                                              const std::string& example);
+// The count that an option was given, such as 128M, or behind NAME=. Error(user) names the option.
+int64_t count_option(const std::string& option, const std::string& text, const std::string& name = "");
 CLI::Validator finite_positive();  // numbers above 0 that are neither nan nor inf
 
 // The launch configuration of a schedule, every coordinate said: algorithm, protocol, channels, chunk_bytes, stream.
 nlohmann::json launch_json(const schedule::Schedule& schedule);
+
+// What a plan will do on each rank, and the lower bound of what it has to exchange; as a table or JSON.
+std::string plan_stats(const plan::Plan& plan, int ranks, const plan::LaunchArgs& args,
+                       const std::vector<int64_t>& chunk_elements, bool json);
+// Extents for a plan that comes without a program: SPACE=ELEMENTS, 1 Mi where nothing is said.
+plan::LaunchArgs plan_sizes(const plan::Plan& plan, int ranks, const std::vector<std::string>& sizes);
 
 // A text file that begins with "plan ".
 bool is_plan_file(const std::string& file);

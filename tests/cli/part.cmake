@@ -6,4 +6,67 @@ if(TARGET weft)
   add_test(NAME cli.tuning_file_that_is_missing
            COMMAND sh -c "WEFT_TUNING=/nowhere/x $<TARGET_FILE:weft> run examples/adam.weft --size P=4 2>&1 | grep -q 'there is no tuning file /nowhere/x'"
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+
+  # NAME: COMMAND (a line of shell; $W is the command) ends with status CODE and says TEXT.
+  function(weft_says name code text command)
+    add_test(NAME cli.${name}
+             COMMAND sh -c "W=$<TARGET_FILE:weft>; said=$( { ${command} ; } 2>&1); code=$?; echo \"$said\"; test $code = ${code} && echo \"$said\" | grep -qF -- '${text}'"
+             WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(cli.${name} PROPERTIES TIMEOUT 120)
+  endfunction()
+
+  # Variables of the environment: name, value, and what is allowed.
+  set(run "$W run examples/adam.weft --size P=100 --rounds 1")
+  weft_says(env.arena 1 "WEFT_ARENA=-5 is not a count from 0 to" "WEFT_ARENA=-5 ${run}")
+  weft_says(env.algorithm 1 "WEFT_ALGO=nosuch: \"nosuch\": no algorithm is called nosuch" "WEFT_ALGO=nosuch ${run}")
+  weft_says(env.protocol 1 "there are simple, ll, ll128" "NCCL_PROTO=nosuch ${run}")
+  weft_says(env.timeout 1 "WEFT_TIMEOUT_S=abc is not a whole number from 1 to" "WEFT_TIMEOUT_S=abc ${run}")
+  weft_says(env.level 1 "WEFT_DEBUG=loud is not warn or info or trace" "WEFT_DEBUG=loud ${run}")
+  weft_says(env.is_listed 0 "nosuch" "WEFT_ALGO=nosuch $W env")
+
+  # Inputs without an end, pipes without a writer, folders.
+  weft_says(endless.program 2 "cannot read /dev/zero: it does not end, at most 67.1 MB are read" "$W run /dev/zero")
+  weft_says(endless.plan 2 "cannot read /dev/urandom: it does not end" "$W verify /dev/urandom")
+  weft_says(endless.shapes 2 "cannot read /dev/urandom: it does not end" "$W run examples/adam.weft --shapes /dev/urandom")
+  weft_says(endless.schedule 2 "cannot read /dev/zero: it does not end" "$W show examples/adam.weft --schedule /dev/zero")
+  weft_says(endless.tuning 2 "cannot read /dev/zero: it does not end" "WEFT_TUNING=/dev/zero ${run}")
+  weft_says(endless.tuning_to_write 2 "cannot read /dev/zero: it does not end"
+            "$W tune examples/adam.weft --size P=100 --tuning /dev/zero")
+  weft_says(endless.machine 2 "cannot read /dev/zero: it does not end"
+            "WEFT_MACHINE=/dev/zero $W explain examples/adam.weft --size P=100")
+  weft_says(folder.program 2 "Is a directory" "$W run examples")
+  weft_says(folder.tuning 1 "is a folder" "WEFT_TUNING=. ${run}")
+  weft_says(large.program 2 "it has 10.7 GB, at most 67.1 MB are read"
+            "f=$(mktemp) && truncate -s 10G $f && $W run $f; c=$?; rm $f; exit $c")
+  weft_says(pipe.program 2 "nothing has come out of it"
+            "f=$(mktemp -u) && mkfifo $f && $W run $f; c=$?; rm $f; exit $c")
+  weft_says(pipe.standard_input 0 "program 1 adam" "cat examples/adam.weft | $W show /dev/stdin")
+
+  # Caches and disks that take nothing, homes that are not there: notices, or errors before work is spent.
+  set(fused "$W run examples/adam.weft --size P=100 --rounds 1 --schedule fused")
+  weft_says(disk.output 2 "cannot write /dev/full: No space left on device" "$W show examples/adam.weft -o /dev/full")
+  weft_says(disk.limit 2 "File too large"
+            "d=$(mktemp -d); ( ulimit -f 0; $W show examples/adam.weft -o $d/x ); c=$?; rmdir $d && exit $c")
+  weft_says(cache.none_to_run 0 "kernels are evaluated, not compiled" "WEFT_CACHE_DIR=/proc/weft ${fused}")
+  weft_says(cache.none_to_tune 2 "cannot create the cache directory /proc/weft"
+            "WEFT_CACHE_DIR=/proc/weft $W tune examples/adam.weft --size P=100")
+  weft_says(cache.open_to_others 2 "code is loaded from it"
+            "d=$(mktemp -d); chmod 755 $d; WEFT_CACHE_DIR=$d $W tune examples/adam.weft --size P=100; c=$?; rmdir $d; exit $c")
+  weft_says(cache.no_home 0 "schedule split a" "env -u HOME -u XDG_CACHE_HOME -u WEFT_CACHE_DIR ${fused}")
+
+  # Tuning files of another version or machine: said, not used, and kept as they are.
+  weft_says(tuning.version 1 "tuning form 9, this build reads form 1"
+            "f=$(mktemp); echo tuning = 9 > $f; WEFT_TUNING=$f ${run}; c=$?; grep -q 9 $f || c=9; rm $f; exit $c")
+  weft_says(tuning.version_to_write 1 "tuning form 9, this build reads form 1"
+            "f=$(mktemp); echo tuning = 9 > $f; $W tune examples/adam.weft --size P=100 --tuning $f; c=$?; grep -q 9 $f || c=9; rm $f; exit $c")
+  weft_says(tuning.garbage 1 "tuning file" "WEFT_TUNING=LICENSE ${run}")
+
+  # Too little memory, of the machine or by limit: asked before anything is taken.
+  weft_says(memory.run 2 "not enough memory for the buffers of 2 ranks"
+            "$W run examples/attention_end.weft --size B=1024 --size S=1024 --size K=100000 --size H=100000")
+  weft_says(memory.tune 2 "not enough memory for the buffers of 2 ranks"
+            "$W tune examples/attention_end.weft --size B=1024 --size S=1024 --size K=100000 --size H=100000")
+  weft_says(memory.limited 2 "not enough memory for the buffers of 2 ranks"
+            "ulimit -v 2000000; $W run examples/adam.weft --size P=256Mi")
+  weft_says(memory.bench 2 "not enough memory" "$W bench all_reduce -b 64T -e 64T -n 1")
 endif()

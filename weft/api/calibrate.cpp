@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <thread>
 
 #include "weft/algo/algorithm.h"
@@ -13,6 +14,7 @@
 #include "weft/api/sweep.h"
 #include "weft/base/env.h"
 #include "weft/base/file.h"
+#include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/codegen/library.h"
 #include "weft/kernel/tile.h"
@@ -268,14 +270,39 @@ topo::Machine calibrate(int wanted, bool threads, const std::function<void(const
   return machine;
 }
 
+// Kept for the next time; where that cannot be done, this run has its figures all the same.
+static void keep_machine(const std::filesystem::path& path, const topo::Machine& machine) {
+  try {
+    topo::write_machine(path, machine);
+  } catch (const Error& error) {
+    WEFT_LOG(warn, "api", "the calibration is not kept and will be made again: {}", error.message());
+  }
+}
+
+// A stored calibration; nothing where there is none. One that cannot be read (cut short, of another version) is put
+// aside under another name, since somebody may have edited it, and measured again.
+static std::optional<topo::Machine> stored_machine(const std::filesystem::path& path) {
+  std::error_code failed;
+  if (!std::filesystem::exists(path, failed)) return {};
+  try {
+    return topo::read_machine(path);
+  } catch (const Error& error) {
+    const std::filesystem::path aside = path.string() + ".damaged";
+    std::filesystem::rename(path, aside, failed);
+    WEFT_LOG(warn, "api", "{}: this machine is measured again{}", error.message(),
+             failed ? "" : ", the file is now " + aside.string());
+    return {};
+  }
+}
+
 topo::Machine machine_among(transport::Transport& transport) {
   // What rank 0 has on disk counts for all: a file that appears meanwhile must not divide them.
   std::string stored;
   if (transport.rank() == 0) {
     const std::string named = env("WEFT_MACHINE");
-    const std::filesystem::path path =
-        named.empty() ? topo::calibration_path(transport.size()) : std::filesystem::path(named);
-    if (!named.empty() || std::filesystem::exists(path)) stored = topo::print_machine(topo::read_machine(path));
+    const auto machine = named.empty() ? stored_machine(topo::calibration_path(transport.size()))
+                                       : std::optional<topo::Machine>(topo::read_machine(named));
+    if (machine) stored = topo::print_machine(*machine);
   }
   stored = transport.exchange(stored, "the machine's figures").at(0);
   if (!stored.empty()) return topo::parse_machine(stored, "rank 0's machine file");
@@ -289,12 +316,10 @@ topo::Machine machine_among(transport::Transport& transport) {
 
 topo::Machine machine_for(int ranks, bool threads, const std::function<void(const std::string&)>& progress) {
   if (const std::string named = env("WEFT_MACHINE"); !named.empty()) return topo::read_machine(named);
-  // A plan for 1,024 ranks may be priced on two cores; starting as many processes to measure them would end the machine.
-  const int measured = std::min(ranks, std::max(8, 2 * static_cast<int>(std::thread::hardware_concurrency())));
-  const std::filesystem::path path = topo::calibration_path(measured);
-  if (std::filesystem::exists(path)) return topo::read_machine(path);
-  const topo::Machine machine = calibrate(measured, threads, progress);
-  topo::write_machine(path, machine);
+  const std::filesystem::path path = topo::calibration_path(measured_ranks(ranks));
+  if (auto stored = stored_machine(path)) return *stored;
+  const topo::Machine machine = calibrate(ranks, threads, progress);
+  keep_machine(path, machine);
   return machine;
 }
 

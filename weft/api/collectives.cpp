@@ -7,6 +7,7 @@
 
 #include "weft/api/collectives_batch.h"
 #include "weft/api/collectives_engine.h"
+#include "weft/api/environment.h"
 #include "weft/base/env.h"
 #include "weft/base/file.h"
 #include "weft/base/log.h"
@@ -79,6 +80,7 @@ Collectives::Impl::Impl(runtime::Communicator& c, const CollectiveOptions& optio
       regions(std::make_shared<api::Regions>(c)),
       messages(c, *regions) {
   const Told told = agree(c.transport(), [&] {
+    api::check_environment();
     const api::ChoiceSettings chosen = settings_from(options, c.transport());
     return fmt::format("{}\n{}", chosen.network ? 0 : arena_bytes(options, size), api::print(chosen));
   });

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "weft/base/plural.h"
+
 namespace weft::api {
 namespace {
 
@@ -36,6 +38,7 @@ void TrialRunner::prepare() {
 
 void TrialRunner::know(const tune::Trial& trial) {
   predicted_ns_.push_back(trial.prediction.total_ns);
+  labels_.push_back(trial.label);
   if (job_.compare_with >= 0 && comparable_bits(trial)) bits_[trial.id] = "";
 }
 
@@ -43,7 +46,7 @@ void TrialRunner::compare(int trial_id) {
   const auto found = bits_.find(trial_id);
   if (found == bits_.end() || !found->second.empty()) return;
   found->second = "same";
-  for (const std::string& answer : ask(fmt::format("bits {}", trial_id)))
+  for (const std::string& answer : ask(fmt::format("bits {}", trial_id), trial_id))
     if (answer != "same") found->second = answer;
 }
 
@@ -73,13 +76,30 @@ TrialRunner::TrialRunner(TuneJob job, transport::Transport& transport) : job_(st
 
 TrialRunner::~TrialRunner() = default;
 
+std::vector<std::string> TrialRunner::ask(const std::string& command, int trial_id) {
+  try {
+    return ranks_->ask(command);
+  } catch (const Error& error) {
+    const std::string verb = words(command).front();
+    const std::string doing =
+        verb == "time"    ? fmt::format("being timed, after {}", counted(launches_[trial_id], "launch", "launches"))
+        : verb == "trial" ? "being handed to the ranks"
+                          : "being checked";
+    throw Error(error.kind(),
+                fmt::format("{}\n    (schedule \"{}\" was {})", error.message(),
+                            labels_.at(static_cast<size_t>(trial_id)), doing),
+                error.remedy());
+  }
+}
+
 std::vector<double> TrialRunner::round(const std::vector<int>& trial_ids) {
   std::vector<double> out;
   for (const int id : trial_ids) {
     compare(id);
     const double predicted = predicted_ns_[static_cast<size_t>(id)];
     const int repeats = std::clamp(static_cast<int>(4e6 / std::max(1.0, predicted)), 1, 25) | 1;
-    out.push_back(slowest_median(ask(fmt::format("time {} {}", id, repeats))));
+    out.push_back(slowest_median(ask(fmt::format("time {} {}", id, repeats), id)));
+    launches_[id] += repeats;
   }
   return out;
 }
@@ -88,8 +108,8 @@ bool TrialRunner::admit(const tune::Trial& trial) {
   WEFT_CHECK(trial.id == static_cast<int>(predicted_ns_.size()), "trial {} joins after {}", trial.id,
              predicted_ns_.size());
   if (lay_out(trial.lowered, job_.sizes, 0, true).total_bytes > job_.block_bytes) return false;
-  ask(fmt::format("trial {}\n{}", trial.id, schedule::print(trial.schedule)));
   know(trial);
+  ask(fmt::format("trial {}\n{}", trial.id, schedule::print(trial.schedule)), trial.id);
   return true;
 }
 

@@ -26,7 +26,9 @@ class TrialRunner : public tune::Evaluator {
   // Trials that need a larger block than there is are not taken.
   bool admit(const tune::Trial& trial) override;
   double time_ns(int trial_id) { return round({trial_id}).front(); }
-  std::vector<std::string> ask(const std::string& command) { return ranks_->ask(command); }
+  // The answers by rank. An error of the ranks (one died, hangs, disagrees) says which schedule it happened with and how
+  // many launches of it had been timed.
+  std::vector<std::string> ask(const std::string& command, int trial_id);
   int64_t clock_ns() override { return ranks_->clock_ns(); }
   void finish() { ranks_->finish(); }  // throws the ranks' first failure
   // How a trial's bits compare with those of job.compare_with: "same", what differs, or "" (not to be compared). They are
@@ -41,6 +43,8 @@ class TrialRunner : public tune::Evaluator {
 
   TuneJob job_;
   std::vector<double> predicted_ns_;  // by id
+  std::vector<std::string> labels_;   // by id
+  std::map<int, int> launches_;       // timed so far, by id
   std::map<int, std::string> bits_;   // "": to be compared
   std::unique_ptr<TuneRank> own_;     // where the caller is a rank
   std::unique_ptr<Commands> ranks_;

@@ -7,8 +7,10 @@
 #include <cmath>
 
 #include "weft/api/footprint.h"
+#include "weft/api/need.h"
 #include "weft/api/reference.h"
 #include "weft/api/trial_runner.h"
+#include "weft/base/plural.h"
 #include "weft/tune/file.h"
 
 namespace weft::api {
@@ -29,21 +31,38 @@ void note_bits(std::vector<tune::Trial>& trials, const TrialRunner& runner) {
 
 std::string shorter(double error) { return fmt::format("{:.1e}", error); }
 
+// The largest error over ranks and results, and where it is. What differs in bits already is measured too: how far off a
+// wrong schedule is says what to look for.
 void check_reference(std::vector<tune::Trial>& trials, TrialRunner& runner, double tolerance) {
   for (tune::Trial& trial : trials) {
-    if (trial.check.rfind("WRONG", 0) == 0) continue;
     double worst = 0;
     std::string where;
-    for (const std::string& answer : runner.ask(fmt::format("reference {}", trial.id))) {
+    for (const std::string& answer : runner.ask(fmt::format("reference {}", trial.id), trial.id)) {
       const size_t space = answer.find(' ');
       const double error = std::stod(answer.substr(0, space));
       if (error >= worst) worst = error, where = answer.substr(space + 1);
     }
-    if (worst > tolerance)
-      trial.check = fmt::format("WRONG: {} is off by {}", where, shorter(worst));
+    const std::string off = where.empty() ? shorter(worst) : fmt::format("{} is off by {}", where, shorter(worst));
+    if (trial.wrong())
+      trial.check += "; against the reference " + off;
+    else if (worst > tolerance)
+      trial.check = fmt::format("WRONG: {} (tolerance {})", off, shorter(tolerance));
     else
       trial.check += (trial.check.empty() ? "" : ", ") + shorter(worst);
   }
+}
+
+constexpr const char* smaller = "give smaller sizes or fewer ranks, or free memory";
+
+void require_ranks_memory(const std::vector<tune::Trial>& trials, const ir::Sizes& sizes) {
+  require_memory(ranks_bytes(trials, sizes), fmt::format("the buffers of {}", counted(sizes.ranks, "rank")), smaller);
+}
+
+// The reference's values, and the ranks' beside them.
+void require_check_memory(const std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes) {
+  require_memory(reference_bytes(program, sizes, 2) + ranks_bytes(trials, sizes),
+                 fmt::format("checking {} against the reference", program.name),
+                 std::string(smaller) + "; `weft tune --no-check` does without");
 }
 
 }  // namespace
@@ -59,24 +78,9 @@ double tolerance_of(const ir::Program& program) {
   return tolerance;
 }
 
-ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t elements) {
-  const int64_t largest = tune::largest_tensor(program, sizes);
-  if (largest <= elements) return sizes;
-  ir::Sizes out = sizes;
-  const double ratio = static_cast<double>(elements) / static_cast<double>(largest);
-  for (auto& [name, shapes] : out.tensors)
-    for (std::vector<int64_t>& shape : shapes)
-      if (!shape.empty()) shape[0] = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(shape[0]) * ratio));
-  if (!out.tensors.empty()) return out;
-  auto longest = std::max_element(out.dims.begin(), out.dims.end(),
-                                  [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (longest != out.dims.end())
-    longest->second = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(longest->second) * ratio));
-  return out;
-}
-
 void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
                   const std::map<std::string, double>& scalars, double tolerance, bool mapped) {
+  require_check_memory(trials, program, sizes);
   const std::vector<ir::Values> expected = reference_results(program, sizes, 2, scalars);
   TrialRunner runner({program, sizes, scalars, trials, mapped, 0, -1, &expected}, threads, false);
   check_reference(trials, runner, tolerance);
@@ -84,6 +88,7 @@ void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, 
 }
 
 void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request) {
+  require_ranks_memory(trials, request.sizes);
   TrialRunner runner({request.program, request.sizes, request.scalars, trials, request.search.mapped, 0, -1, nullptr},
                      request.threads, request.pin);
   tune::measure(trials, runner, request.rounds);
@@ -103,8 +108,14 @@ class Tuning {
   void enumerate() {
     say("enumerating schedules");
     report_.space = tune::make_trials(request_.program, request_.machine, search_);
-    report_.tolerance = tolerance_of(request_.program);
-    say(fmt::format("starting {} ranks", request_.sizes.ranks));
+    report_.tolerance = request_.tolerance.value_or(tolerance_of(request_.program));
+    say(fmt::format("starting {}", counted(request_.sizes.ranks, "rank")));
+  }
+
+  // Before a rank is started: what measuring takes, and then what the check does.
+  void ask_for_memory() const {
+    require_ranks_memory(report_.space.trials, request_.sizes);
+    if (request_.check) require_check_memory(report_.space.trials, request_.program, check_sizes());
   }
 
   TuneJob job() const {
@@ -132,7 +143,7 @@ class Tuning {
   }
 
   void check() {
-    const ir::Sizes small = scaled(request_.program, request_.sizes, request_.check_elements);
+    const ir::Sizes small = check_sizes();
     report_.check_elements = tune::largest_tensor(request_.program, small);
     say(fmt::format("evaluating the reference on {} elements", report_.check_elements));
     const std::vector<ir::Values> expected = reference_results(request_.program, small, 2, request_.scalars);
@@ -146,14 +157,7 @@ class Tuning {
   }
 
   TuneReport finish() {
-    std::vector<tune::Trial>& trials = report_.space.trials;
-    for (tune::Trial& trial : trials) trial.given_up |= wrong(trial);
-    report_.model = tune::judge(trials);
-    report_.explanation = tune::explain(trials);
-    std::stable_sort(trials.begin(), trials.end(), [](const tune::Trial& a, const tune::Trial& b) {
-      return std::make_tuple(wrong(a), a.rounds_ns.empty(), a.median_ns()) <
-             std::make_tuple(wrong(b), b.rounds_ns.empty(), b.median_ns());
-    });
+    settle(report_);
     return std::move(report_);
   }
 
@@ -161,8 +165,8 @@ class Tuning {
   void say(const std::string& text) {
     if (request_.progress) request_.progress(text);
   }
+  ir::Sizes check_sizes() const { return scaled(request_.program, request_.sizes, request_.check_elements); }
   void sample() { report_.peak_bytes = std::max(report_.peak_bytes, footprint_bytes()); }
-  static bool wrong(const tune::Trial& trial) { return trial.check.rfind("WRONG", 0) == 0; }
 
   const TuneRequest& request_;
   tune::SearchOptions search_;
@@ -171,9 +175,28 @@ class Tuning {
 
 }  // namespace
 
+void settle(TuneReport& report) {
+  std::vector<tune::Trial>& trials = report.space.trials;
+  for (tune::Trial& trial : trials) trial.given_up |= trial.wrong();
+  report.model = tune::judge(trials);
+  report.explanation = tune::explain(trials);
+  std::stable_sort(trials.begin(), trials.end(), [](const tune::Trial& a, const tune::Trial& b) {
+    return std::make_tuple(a.wrong(), a.rounds_ns.empty(), a.median_ns()) <
+           std::make_tuple(b.wrong(), b.rounds_ns.empty(), b.median_ns());
+  });
+}
+
+std::string wrong_trials(const TuneReport& report) {
+  std::string text;
+  for (const tune::Trial& trial : report.space.trials)
+    if (trial.wrong()) text += fmt::format("{}{}: {}", text.empty() ? "" : "\n    ", trial.label, trial.check);
+  return text;
+}
+
 TuneReport tune_program(const TuneRequest& request) {
   Tuning tuning(request);
   tuning.enumerate();
+  tuning.ask_for_memory();
   {
     TrialRunner runner(tuning.job(), request.threads, request.pin);
     tuning.measure(runner);
@@ -192,6 +215,7 @@ TuneReport tune_among(transport::Transport& transport, const TuneRequest& reques
 
 void store_best(const TuneReport& report, const ir::Program& program, const ir::Sizes& sizes,
                 const std::filesystem::path& path) {
+  if (!tune::any_right(report.space.trials)) return;
   const tune::Trial& best = tune::best(report.space.trials);
   schedule::Schedule schedule = best.schedule;
   schedule.name = "tuned";

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct TuneRequest {
   std::map<std::string, double> scalars;
   bool check = true;
   int64_t check_elements = 4 << 20;  // of the reference check: the same tensors, scaled to so many elements
+  std::optional<double> tolerance;   // of the reference check; else tolerance_of(program)
   std::function<void(const std::string&)> progress;  // one line at a time, replaced by the next
 };
 struct TuneReport {
@@ -38,11 +40,15 @@ struct TuneReport {
   double tolerance = 0;        // of the reference check, relative to the value's own scale
 };
 TuneReport tune_program(const TuneRequest& request);
+// Judges, explains and sorts what was measured and checked: wrong trials last, never the best.
+void settle(TuneReport& report);
+// The trials that are wrong and how far, one a line; empty where all are right.
+std::string wrong_trials(const TuneReport& report);
 // The same on the ranks of a running program: collective, equal requests on all, the same report on all. Bits are compared
 // with the plain schedule's; the reference evaluator is not asked. `request.machine` must be one that all agree on
 // (machine_among).
 TuneReport tune_among(transport::Transport& transport, const TuneRequest& request);
-// Puts the best schedule into a tuning file (default: tune::default_tuning_path()).
+// Puts the best schedule, if one is right, into a tuning file (default: tune::default_tuning_path()).
 void store_best(const TuneReport& report, const ir::Program& program, const ir::Sizes& sizes,
                 const std::filesystem::path& path);
 
@@ -54,7 +60,5 @@ void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request
 void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
                   const std::map<std::string, double>& scalars, double tolerance, bool mapped = true);
 double tolerance_of(const ir::Program& program);  // by the narrowest float that is stored or sent; 0: integers only
-// The same tensors and sizes, scaled down until the largest tensor has at most so many elements.
-ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t elements);
 
 }  // namespace weft::api

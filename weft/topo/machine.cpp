@@ -76,6 +76,14 @@ std::vector<double> number_list(const toml::table& table, const char* key, const
   return out;
 }
 
+// A key that is there must hold an integer: what was meant otherwise is not quietly replaced by the default.
+int64_t integer_or(const toml::table& file, const char* key, int64_t absent, int64_t least, const std::string& path) {
+  if (!file[key]) return absent;
+  const auto value = file[key].value<int64_t>();
+  if (!value || *value < least) bad_file(path, fmt::format("{} must be an integer of at least {}", key, least));
+  return *value;
+}
+
 BandwidthCurve read_curve(const toml::table& file, const char* name, const std::string& path) {
   const toml::table* table = file[name].as_table();
   if (!table) bad_file(path, fmt::format("section [{}] is missing", name));
@@ -195,12 +203,16 @@ Machine parse_machine(const std::string& text, const std::string& path) {
   machine.name = file["name"].value_or(std::string("?"));
   machine.cpu = file["cpu"].value_or(std::string("?"));
   machine.source = file["source"].value_or(std::string(""));
-  machine.cores = static_cast<int>(file["cores"].value_or(int64_t{1}));
-  machine.ranks = static_cast<int>(file["ranks"].value_or(int64_t{2}));
-  for (const IntegerField& field : integer_fields) machine.*field.at = file[field.key].value_or(machine.*field.at);
+  machine.cores = static_cast<int>(integer_or(file, "cores", 1, 1, path));
+  machine.ranks = static_cast<int>(integer_or(file, "ranks", 2, 1, path));
+  for (const IntegerField& field : integer_fields)
+    machine.*field.at = integer_or(file, field.key, machine.*field.at, 0, path);
   for (const NumberField& field : number_fields) {
-    machine.*field.at = file[field.key].value_or(machine.*field.at);
-    if (!(machine.*field.at > 0)) bad_file(path, fmt::format("{} must be positive", field.key));
+    if (!file[field.key]) continue;
+    const auto value = file[field.key].value<double>();
+    if (!value || !(*value > 0) || !std::isfinite(*value))
+      bad_file(path, fmt::format("{} must be positive", field.key));
+    machine.*field.at = *value;
   }
   for (const CurveField& field : curve_fields) machine.*field.at = read_curve(file, field.key, path);
   return machine;

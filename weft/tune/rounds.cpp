@@ -136,11 +136,22 @@ void measure(std::vector<Trial>& trials, Evaluator& evaluator, const RoundOption
   }
 }
 
-const Trial& best(const std::vector<Trial>& trials) {
+namespace {
+
+const Trial* find_best(const std::vector<Trial>& trials) {
   const Trial* found = nullptr;
   for (const Trial* trial : measured(trials))
-    if (!trial->given_up && (!found || trial->median_ns() < found->median_ns())) found = trial;
-  WEFT_CHECK(found, "nothing was measured");
+    if (!trial->given_up && !trial->wrong() && (!found || trial->median_ns() < found->median_ns())) found = trial;
+  return found;
+}
+
+}  // namespace
+
+bool any_right(const std::vector<Trial>& trials) { return find_best(trials) != nullptr; }
+
+const Trial& best(const std::vector<Trial>& trials) {
+  const Trial* found = find_best(trials);
+  WEFT_CHECK(found, "nothing right was measured");
   return *found;
 }
 
@@ -182,6 +193,7 @@ ModelReport judge(const std::vector<Trial>& trials) {
 }
 
 std::vector<std::string> explain(const std::vector<Trial>& trials) {
+  if (!any_right(trials)) return {"best: none; no schedule that was measured gives right results"};
   const Trial& b = best(trials);
   const Trial& p = plain(trials);
   const auto sums = [](const Prediction& x) {

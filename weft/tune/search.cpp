@@ -22,6 +22,7 @@ std::string label_of(const schedule::Schedule& schedule, bool plain) {
     if (!plain) add(directive.name + " " + join(directive.words, " "));
   for (const schedule::LaunchConfig& launch : schedule.launches)
     if (const std::string config = print_configuration(launch); !config.empty()) add(config);
+  if (schedule.directives.empty() && !plain) text = "plain" + (text.empty() ? "" : "; " + text);
   return text;
 }
 
@@ -49,10 +50,7 @@ Prediction price(const lower::Lowered& lowered, const ir::Program& program, cons
                  const SearchOptions& options) {
   const plan::Instance instance(lowered.plan, options.ranks);
   const plan::LaunchArgs args = lower::launch_args(lowered, options.sizes, 0, {});
-  std::vector<int64_t> chunk = plan::default_chunk(instance, default_chunk_bytes);
-  for (size_t space = 0; space < chunk.size(); space++)
-    if (space < lowered.chunk_elements.size() && lowered.chunk_elements[space] > 0)
-      chunk[space] = lowered.chunk_elements[space];
+  const std::vector<int64_t> chunk = chunk_elements(lowered, options.ranks);
   PriceOptions prices;
   prices.stream = lowered.stream;
   prices.working_set_bytes = working_set(lowered, options.sizes);
@@ -223,6 +221,14 @@ void choose(std::vector<Trial>& trials, int limit) {
 }
 
 }  // namespace
+
+std::vector<int64_t> chunk_elements(const lower::Lowered& lowered, int ranks) {
+  std::vector<int64_t> chunk = plan::default_chunk(plan::Instance(lowered.plan, ranks), default_chunk_bytes);
+  for (size_t space = 0; space < chunk.size(); space++)
+    if (space < lowered.chunk_elements.size() && lowered.chunk_elements[space] > 0)
+      chunk[space] = lowered.chunk_elements[space];
+  return chunk;
+}
 
 int64_t largest_tensor(const ir::Program& program, const ir::Sizes& sizes) {
   int64_t largest = 1;

@@ -30,7 +30,8 @@ struct Trial {
   Prediction prediction;
   std::vector<double> rounds_ns;  // measured: one figure a round, the slowest rank's
   bool given_up = false;          // clearly slower: not measured to the end
-  std::string check;              // filled by who checks: "bits", "1.2e-07", or what is wrong
+  std::string check;              // filled by who checks: "bits", "1.2e-07", or "WRONG: " and what
+  bool wrong() const { return check.starts_with("WRONG"); }
   double median_ns() const;
   double spread() const;  // interquartile range over the median
 };
@@ -59,6 +60,8 @@ Trial make_trial(const ir::Program& naive, const schedule::Schedule& schedule, c
 std::vector<Trial> neighbours(const Trial& from, const std::vector<Trial>& known, const ir::Program& naive,
                               const topo::Machine& machine, const SearchOptions& options, double ratio);
 
+// The chunk of each space, as the schedule says or by default.
+std::vector<int64_t> chunk_elements(const lower::Lowered& lowered, int ranks);
 int64_t largest_tensor(const ir::Program& program, const ir::Sizes& sizes);  // elements of the largest input or state
 
 // Measures: nanoseconds of one launch of each trial named, taken alternately (the slowest rank's).
@@ -90,9 +93,10 @@ struct ModelReport {
 };
 ModelReport judge(const std::vector<Trial>& trials);
 
-const Trial& best(const std::vector<Trial>& trials);   // least median among the checked and measured
+bool any_right(const std::vector<Trial>& trials);      // something was measured and is not wrong
+const Trial& best(const std::vector<Trial>& trials);   // least median among those; needs any_right()
 const Trial& plain(const std::vector<Trial>& trials);  // of the plain schedule: in the configuration measured fastest
-// Two or three lines: why the best is best, in bytes an element and passes over memory.
+// Two or three lines: why the best is best, in bytes an element and passes over memory; or that nothing is right.
 std::vector<std::string> explain(const std::vector<Trial>& trials);
 
 }  // namespace weft::tune

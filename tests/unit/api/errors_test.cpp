@@ -105,7 +105,10 @@ TEST(Errors, Scalars) {
                 step.launch({{"lr", 1}, {"k", 1}, {"rate", 1}});
               }),
               "no scalar named rate");
-  EXPECT_SAYS(with_step([](Executable& step) { step.launch({{"lr", 1}, {"k", 0.5}}); }), "scalar k is an integer, 0.5 was given");
+  EXPECT_SAYS(with_step([](Executable& step) {
+                step.launch({{"lr", 1}, {"k", 0.5}});
+              }),
+              "scalar k is an integer, 0.5 was given");
 }
 
 TEST(Errors, ListsOfTensors) {

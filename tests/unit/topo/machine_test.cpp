@@ -54,6 +54,11 @@ TEST(Machine, BadFilesAreNamed) {
   EXPECT_NE(error_of("name = 'x'\n").find("no machine file"), std::string::npos);
   EXPECT_NE(error_of("machine = 9\n").find("machine form 9, this build reads 1"), std::string::npos);
   EXPECT_NE(error_of("machine = 1\nhop_ns = -3\n").find("hop_ns must be positive"), std::string::npos);
+  for (const char* line : {"hop_ns = 'soon'", "hop_ns = inf", "hop_ns = nan"})
+    EXPECT_NE(error_of(fmt::format("machine = 1\n{}\n", line)).find("hop_ns must be positive"), std::string::npos)
+        << line;
+  EXPECT_NE(error_of("machine = 1\ncores = 0\n").find("cores must be an integer of at least 1"), std::string::npos);
+  EXPECT_NE(error_of("machine = 1\nl2_bytes = 2.5\n").find("l2_bytes must be an integer"), std::string::npos);
   EXPECT_NE(error_of("machine = 1\n").find("section [read] is missing"), std::string::npos);
   EXPECT_NE(error_of("machine = 1\n[read\n").find("line 2"), std::string::npos);
   EXPECT_NE(error_of("machine = 1\n[read]\nbytes=[2,1]\nbytes_per_s=[1,1]\n").find("ascend"), std::string::npos);
