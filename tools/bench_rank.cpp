@@ -1,13 +1,13 @@
 // What one rank of `weft bench` does: time a cell, check it in full, say what runs.
 //
 // Repeating an in-place call on lines that are dirty in one's own cache measures the cache: with --touch the input is
-// rewritten before every timed call and with --touch-read the whole result is read inside the timed span. Calls of up
-// to 1 KiB are timed in batches (a clock costs as much as they do), larger ones one by one behind a barrier. The median
-// of the spans counts: on a shared machine a mean tells mostly how often somebody else had the core.
+// rewritten before every timed call and with --touch-read the whole result is read inside the timed span. Peers are
+// timed by the same code (bench/peers/timing.h).
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "bench/peers/timing.h"
 #include "tools/bench.h"
 #include "weft/api/collectives_plan.h"
 #include "weft/base/file.h"
@@ -18,7 +18,7 @@
 namespace weft::tools {
 namespace {
 
-constexpr int64_t loop_bytes = 1024, block = 4096, batches = 20;
+constexpr int64_t block = 4096;
 
 // Values that tell rank and index apart and are exact in every dtype, also when a few ranks' are combined.
 int small_value(int rank, int64_t index) {
@@ -45,21 +45,6 @@ void store_pattern(Dtype dtype, void* to, int64_t first, int64_t count, int rank
     else
       store_i64(dtype, at + i * size, dtype == Dtype::boolean ? v > 0 : no_sign ? v + 8 : v);
   }
-}
-
-void touch(void* data, int64_t bytes, uint64_t salt) {
-  auto* words = static_cast<uint64_t*>(data);
-  const uint64_t value = 0x3c003c003c003c00ull + (salt & 1);
-  for (int64_t i = 0; i < bytes / 8; ++i) words[i] = value;
-  std::memcpy(static_cast<char*>(data) + bytes / 8 * 8, &value, static_cast<size_t>(bytes % 8));
-}
-
-uint64_t read_all(const void* data, int64_t bytes) {
-  const auto* words = static_cast<const uint64_t*>(data);
-  uint64_t sum = 0;
-  for (int64_t i = 0; i < bytes / 8; ++i) sum += words[i];
-  if (bytes % 8) sum += static_cast<const unsigned char*>(data)[bytes - 1];
-  return sum;
 }
 
 class BenchRank {
@@ -129,25 +114,13 @@ class BenchRank {
     comm_.barrier();
     const auto run = [&] {
       for (int64_t g = 0; g < cell.grouped; ++g) comm_.run(call);
-      if (cell.read) sink_ = sink_ + read_all(call.recv, got);
+      if (cell.read) sink_ = sink_ + timing::read_all(call.recv, got);
     };
-    const bool loop = whole_bytes(cell, ranks_) <= loop_bytes || !(cell.touch || cell.read);
-    const int64_t batch = loop ? std::max<int64_t>(1, cell.iterations / batches) : 1;
-    std::vector<int64_t> spans;
-    for (int64_t i = 0; i < cell.iterations;) {
-      if (!loop) touch(const_cast<void*>(call.send), cell.touch ? sent : 0, static_cast<uint64_t>(i));
-      if (!loop) comm_.barrier();
-      const int64_t begin = now_ns(), end = std::min(cell.iterations, i + batch);
-      const int64_t calls = end - i;
-      for (; i < end; ++i) {
-        if (loop && cell.touch) touch(const_cast<void*>(call.send), sent, static_cast<uint64_t>(i));
-        run();
-      }
-      spans.push_back((now_ns() - begin) / calls);
-    }
+    const timing::Question question{
+        const_cast<void*>(call.send), sent, whole_bytes(cell, ranks_), cell.iterations, cell.touch, cell.read};
+    const double ns = timing::median_call_ns(question, run, [this] { comm_.barrier(); });
     comm_.barrier();
-    std::nth_element(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(spans.size() / 2), spans.end());
-    return static_cast<double>(spans[spans.size() / 2]) / static_cast<double>(cell.grouped);
+    return ns / static_cast<double>(cell.grouped);
   }
 
   // ---- the check: what each block must hold, folded in the accumulator and rounded once

@@ -1,15 +1,14 @@
-// MPI as a peer of `weft bench`: the same cells, timed in the same way (tools/bench_rank.cpp).
+// MPI as a peer of `weft bench`: the same cells, timed by the same code (timing.h).
 //
 //   collectives_mpi FOLDER BYTES     commands: OP,DTYPE,COMBINE,ROOT,INPLACE,TOUCH,READ,ITERATIONS COUNT -> ns a call
 #include <mpi.h>
 
-#include <algorithm>
-#include <cstring>
 #include <map>
 #include <sstream>
 #include <vector>
 
 #include "commands.h"
+#include "timing.h"
 
 namespace {
 
@@ -45,20 +44,6 @@ const std::map<std::string, MPI_Op>& combines() {
   return map;
 }
 
-void touch(void* data, int64_t bytes, uint64_t salt) {
-  auto* words = static_cast<uint64_t*>(data);
-  const uint64_t value = 0x3c003c003c003c00ull + (salt & 1);
-  for (int64_t i = 0; i < bytes / 8; ++i) words[i] = value;
-  std::memcpy(static_cast<char*>(data) + bytes / 8 * 8, &value, static_cast<size_t>(bytes % 8));
-}
-uint64_t read_all(const void* data, int64_t bytes) {
-  const auto* words = static_cast<const uint64_t*>(data);
-  uint64_t sum = 0;
-  for (int64_t i = 0; i < bytes / 8; ++i) sum += words[i];
-  if (bytes % 8) sum += static_cast<const unsigned char*>(data)[bytes - 1];
-  return sum;
-}
-
 class Bench {
  public:
   explicit Bench(int64_t room) : send_(room / 8 + 512, 1), recv_(room / 8 + 512, 1) {
@@ -72,22 +57,12 @@ class Bench {
     prepare(cell);
     for (int i = 0; i < 3; ++i) run(cell);
     MPI_Barrier(MPI_COMM_WORLD);
-    const bool loop = whole_ <= 1024 || !(cell.touch || cell.read);
-    const int64_t batch = loop ? std::max<int64_t>(1, cell.iterations / 20) : 1;
-    std::vector<int64_t> spans;
-    for (int64_t i = 0; i < cell.iterations;) {
-      if (!loop) touch(from_, cell.touch ? sent_ : 0, static_cast<uint64_t>(i));
-      if (!loop) MPI_Barrier(MPI_COMM_WORLD);
-      const int64_t begin = clock_ns(), end = std::min(cell.iterations, i + batch), calls = end - i;
-      for (; i < end; ++i) {
-        if (loop && cell.touch) touch(from_, sent_, static_cast<uint64_t>(i));
-        run(cell);
-        if (cell.read) sink_ = sink_ + read_all(to_, got_);
-      }
-      spans.push_back((clock_ns() - begin) / calls);
-    }
-    std::nth_element(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(spans.size() / 2), spans.end());
-    double mine = static_cast<double>(spans[spans.size() / 2]), all = 0;
+    const auto call = [&] {
+      run(cell);
+      if (cell.read) sink_ = sink_ + timing::read_all(to_, got_);
+    };
+    double all = 0, mine = timing::median_call_ns({from_, sent_, whole_, cell.iterations, cell.touch, cell.read}, call,
+                                                  [] { MPI_Barrier(MPI_COMM_WORLD); });
     MPI_Reduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     return all;
   }
