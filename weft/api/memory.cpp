@@ -83,11 +83,8 @@ plan::LaunchArgs launch_args(const lower::Lowered& lowered, const ir::Sizes& siz
 }
 
 int buffer_of(const lower::Lowered& lowered, const ir::Name& name) {
-  for (size_t i = 0; i < lowered.buffers.size(); i++) {
-    const lower::BufferRecipe& recipe = lowered.buffers[i];
-    if (recipe.state ? recipe.state_name == name : recipe.value == name && (recipe.input || recipe.output))
-      return static_cast<int>(i);
-  }
+  for (size_t i = 0; i < lowered.buffers.size(); i++)
+    if (lowered.buffers[i].is(name)) return static_cast<int>(i);
   return -1;
 }
 

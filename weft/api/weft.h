@@ -61,7 +61,8 @@ class Executable {
   Executable(Executable&&) noexcept;
   ~Executable();
 
-  // Memory of an input, output or state, whole values row-major (a state stored sliced: this rank's part). For a value
+  // Memory of an input, output or state, whole values row-major (a state stored sliced: this rank's part). An output
+  // that is the new value of a state kept whole lies in the state's memory: two names, one place. For a value
   // over `tensors P` ask tensors(), one address each. Error(user) for unknown names, and for a T that cannot be an
   // element: floats and doubles are their dtypes, integers any dtype of their size (uint16_t: also f16), std::byte all.
   void* data(const ir::Name& name);
@@ -73,7 +74,8 @@ class Executable {
   std::vector<void*> tensors(const ir::Name& name);
   int64_t bytes(const ir::Name& name) const;
   // The caller's own memory instead (own_buffers): contiguous, or one address per tensor. The caller keeps it alive.
-  // Error(user) for null, for a span of another size or element, for a number of tensors that is not the list's.
+  // Error(user) for null, for a span of another size or element, for a number of tensors that is not the list's; at the
+  // launch, for a state and the output that lies in it bound to two places.
   void bind(const ir::Name& name, void* data);
   void bind(const ir::Name& name, std::vector<void*> tensors);
   template <typename T>

@@ -88,7 +88,8 @@ plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int
     const ir::Name& name = recipe.state ? recipe.state_name : recipe.value;
     args.buffers.emplace_back();
     if (name.empty() || bindings.empty()) continue;
-    const auto bound = bindings.find(name);
+    const auto bound =
+        std::find_if(bindings.begin(), bindings.end(), [&](const auto& binding) { return recipe.is(binding.first); });
     if (bound == bindings.end())
       throw Error(ErrorKind::user, fmt::format("nothing is bound to {}", name),
                   fmt::format("bind memory to {}, {}", name,

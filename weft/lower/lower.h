@@ -29,9 +29,11 @@ struct SpaceRecipe {
   std::string tensors;  // scattered over `tensors P`
 };
 struct BufferRecipe {
-  ir::Name value;  // in, state, out or update value; "" = scratch
+  ir::Name value;  // the input, the state, or the output; "" = scratch
   bool input = false, output = false, state = false;
-  ir::Name state_name;  // state: the state whose memory this is
+  ir::Name state_name;  // state: the state whose memory this is; `value` may be an output that lies there too
+
+  bool is(const ir::Name& name) const { return !name.empty() && (name == value || (state && name == state_name)); }
 };
 struct Lowered {
   plan::Plan plan;
@@ -48,8 +50,8 @@ Lowered lower(const ir::Program& scheduled, const std::vector<schedule::LaunchCo
               const LowerOptions& options);
 
 // The launch of one rank: extents from sizes; bindings by program name ("m": a state, "g": an input, "w1": an output;
-// an output that is also a state's new value has its own memory under its own name). No bindings at all: every buffer
-// is left unbound, for callers that bind by index. Sizes without scalars: they are 0 here and come with each launch. In
+// an output that is also a state's new value lies in the state's memory: either name will do). No bindings at all: every
+// buffer is left unbound, for callers that bind by index. Sizes without scalars: they are 0 here and come with each launch. In
 // `scalars`, `rank` is this rank (sizes of what it has a slice of).
 plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int rank,
                              const std::map<ir::Name, plan::Binding>& bindings);

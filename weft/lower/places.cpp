@@ -1,8 +1,9 @@
 // Pass 4: where each value lives.
 //
 // A value that only its own step uses lives in a register. A state's new content is written straight into the state if
-// nobody reads the old one later, else copied at the end; an output has memory of its own. "Later" is decided on the
-// order of steps, which units, phases and loops have fixed by now.
+// nobody reads the old one later, else copied at the end; an output that is written so lies there too (a training step
+// puts out the weights that it keeps: one copy, written once), any other has memory of its own. "Later" is decided on
+// the order of steps, which units, phases and loops have fixed by now.
 #include <algorithm>
 #include <tuple>
 
@@ -81,6 +82,16 @@ bool lives_in_bundle(Work& work, const Value& v) {
          readers[0]->phase == v.phase;
 }
 
+// An output whose first home is a state is found in that state's memory, under both names.
+bool lies_in_state(Work& work, const Value& v) {
+  if (v.homes.empty()) return false;
+  const int state = plan::find_buffer(work.out.plan, v.homes[0].buffer);
+  BufferRecipe& recipe = work.out.buffers[static_cast<size_t>(state)];
+  recipe.value = v.name;
+  recipe.output = true;
+  return true;
+}
+
 void place(Work& work, Value& v) {
   const plan::Parts zero = algo::part("0");
   for (const ir::Update& update : work.program->updates) {
@@ -92,7 +103,8 @@ void place(Work& work, Value& v) {
       v.copies.push_back(state);
   }
   if (!v.op) return;
-  if (ir::is_out(*work.program, v.name)) v.homes.push_back({add_buffer(work, v, plan::Buffer::Role::out), zero});
+  if (ir::is_out(*work.program, v.name) && !lies_in_state(work, v))
+    v.homes.push_back({add_buffer(work, v, plan::Buffer::Role::out), zero});
   const bool needs = v.grade != Grade::big || !v.copies.empty() || read_elsewhere(work, v);
   if (needs && v.homes.empty() && !lives_in_bundle(work, v))
     v.homes.push_back({add_buffer(work, v, plan::Buffer::Role::scratch), zero});

@@ -48,13 +48,16 @@ class PostMaker {
         if (work_.value(update.value).space == static_cast<int>(s))
           targets[where(update.value)].emplace_back(work_.id(update.state), update.value);
       for (const ir::Out& out : work_.program->outs)
-        if (work_.value(out.value).space == static_cast<int>(s))
+        if (work_.value(out.value).space == static_cast<int>(s) && has_memory(out.value))
           targets[where(out.value)].emplace_back(work_.id(out.value), out.value);
       for (const auto& [ranks, list] : targets) post(list);
     }
   }
 
  private:
+  // An output that is a state's new content lies in the state, whose post says all of it.
+  bool has_memory(const ir::Name& out) const { return plan::find_buffer(work_.out.plan, work_.id(out)) >= 0; }
+
   // Which ranks have it, where that is not all of them.
   std::string where(const ir::Name& name) const {
     const ir::Type& type = work_.types.at(name);

@@ -99,19 +99,32 @@ bool needs_positions(const kernel::StepShape& shape) {
 
 Typing::Typing(const plan::Assembly& assembly) : instance_(*assembly.instance) {
   const plan::Plan& plan = instance_.plan();
-  read_.assign(plan.buffers.size(), false);
   for (size_t f = 0; f < plan.families.size(); ++f) {
     const std::optional<Dtype> wire = instance_.wire(static_cast<int>(f));
     families_.push_back(wire.value_or(Dtype::f32));
     known_.push_back(wire.has_value());
   }
-  for (const plan::AssembledLane& lane : assembly.lanes)
-    for (const plan::AssembledBlock& block : lane.blocks)
-      for (const plan::AssembledStep& step : block.steps)
-        for (size_t i = 0; i < source_count(step.flat); ++i)
-          if (const plan::FlatOperand& operand = step.flat.operands[i]; operand.kind == Operand::Kind::slice)
-            read_[static_cast<size_t>(instance_.buffer_root(operand.name))] = true;
   while (settle_families(assembly)) {}
+}
+
+// Both name cells of one buffer on one rank that may be the same.
+bool Typing::may_meet(const plan::FlatOperand& target, int peer, const plan::FlatOperand& source) const {
+  if (source.kind != Operand::Kind::slice || instance_.buffer_root(source.name) != instance_.buffer_root(target.name))
+    return false;
+  const int n = instance_.ranks();
+  bool same_rank = false;
+  for (int p = 0; p < source.peer_count; ++p) same_rank |= (source.peer_first + p) % n == peer;
+  const int64_t parts = instance_.parts(instance_.buffer_space(target.name));
+  const bool one_part_each = source.part_count == 1 && target.part_count == 1;
+  return same_rank && !(one_part_each && plan::part_at(source, 0, parts) != plan::part_at(target, 0, parts));
+}
+
+// Some step of the block reads the cells: they are in a cache, before the write or soon after it.
+bool Typing::reads(const plan::AssembledBlock& block, const plan::FlatOperand& target, int peer) const {
+  for (const plan::AssembledStep& step : block.steps)
+    for (size_t i = 0; i < source_count(step.flat); ++i)
+      if (may_meet(target, peer, step.flat.operands[i])) return true;
+  return false;
 }
 
 // One round: families whose senders' values are known become known.
@@ -197,7 +210,8 @@ StepTyping Typing::step(const plan::AssembledLane& lane, const plan::AssembledBl
     const int buffer = flat.operands[static_cast<size_t>(operand.operand)].name;
     if (operand.accumulate)
       target.store = kernel::Store::accumulate, out.accumulates = true;
-    else if (stream && operand.kind == Operand::Kind::slice && !reads(instance_.buffer_root(buffer)))
+    else if (stream && operand.kind == Operand::Kind::slice &&
+             !reads(block, flat.operands[static_cast<size_t>(operand.operand)], operand.peer))
       target.store = kernel::Store::stream;
     if (operand.kind == Operand::Kind::slice && !operand.aligned && !operand.accumulate &&
         static_cast<int>(i) != out.main)

@@ -34,7 +34,8 @@ struct StepTyping {
 class Typing {
  public:
   explicit Typing(const plan::Assembly& assembly);
-  // stream: targets that no step reads are written with non-temporal stores.
+  // stream: targets whose cells no step of the block (a loop) reads are written with non-temporal stores. What a later
+  // loop reads counts as not read: between two passes over a large buffer the caches have forgotten it.
   StepTyping step(const plan::AssembledLane& lane, const plan::AssembledBlock& block, const plan::AssembledStep& step,
                   bool stream) const;
   Dtype family(int family) const { return families_[static_cast<size_t>(family)]; }
@@ -42,12 +43,12 @@ class Typing {
  private:
   std::vector<OperandTyping> spread(const plan::AssembledBlock& block, const plan::FlatStep& flat) const;
   bool settle_families(const plan::Assembly& assembly);
-  bool reads(int buffer) const { return read_[static_cast<size_t>(buffer)]; }
+  bool may_meet(const plan::FlatOperand& target, int peer, const plan::FlatOperand& source) const;
+  bool reads(const plan::AssembledBlock& block, const plan::FlatOperand& target, int peer) const;
 
   const plan::Instance& instance_;
   std::vector<Dtype> families_;
   std::vector<bool> known_;  // per family
-  std::vector<bool> read_;   // per root buffer: some step has it as a source
 };
 
 }  // namespace weft::runtime

@@ -3,7 +3,7 @@
 //   Z1  merge a split whose slice nobody uses
 //   Z2  split an all_reduce all of whose readers are cut: the gather is dead
 //   Z3  cut a value all of whose readers are cut
-//   Z4  store what can be stored
+//   Z4  store what can be stored; but a state whose new value somebody gets whole anyway lies there whole
 //   Z5  reorder, alone or with all that follow, where bytes on the wire do not grow and no collective is added
 //   Z6  never cut a small value
 //   Z7  values that meet element by element are cut along one dimension (two_cuts.h): no plan has others
@@ -85,9 +85,22 @@ bool Dominance::better_choice(size_t node, size_t statement) const {
   return false;
 }
 
+// The update of the state would stay gathered if the state were stored: a part of it beside the whole is memory and a
+// write for nothing.
+bool Dominance::gathered_anyway(size_t node, size_t state) const {
+  const Form& form = layouts_.nodes()[node].form;
+  const auto update = std::find_if(form.program.updates.begin(), form.program.updates.end(),
+                                   [&](const ir::Update& u) { return u.state == layouts_.states()[state]; });
+  if (update == form.program.updates.end()) return false;
+  if (is_replicated(form.types.at(update->state)))
+    return ir::is_out(form.program, update->value) || !ir::uses(form.program, update->value).empty();
+  const std::vector<const ir::Op*> readers = ir::uses(form.program, update->value);
+  return std::any_of(readers.begin(), readers.end(), [](const ir::Op* reader) { return is_gather(*reader); });
+}
+
 size_t Dominance::all_stored(size_t node) const {
   for (size_t i = 0; i < layouts_.states().size(); ++i) {
-    size_t stored = changed(node, layouts_.statements().size() + i, 1);
+    size_t stored = changed(node, layouts_.statements().size() + i, gathered_anyway(node, i) ? 0 : 1);
     if (stored != Layouts::no_node) node = stored;
   }
   return node;

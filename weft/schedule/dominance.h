@@ -31,6 +31,7 @@ class Dominance {
   bool less(size_t a, size_t b) const;
   size_t changed(size_t node, size_t coordinate, char choice) const;
   bool better_choice(size_t node, size_t statement) const;
+  bool gathered_anyway(size_t node, size_t state) const;
   size_t all_stored(size_t node) const;
   size_t reordered(size_t node, size_t statement) const;
   std::string_view rule_of(size_t node, const ir::Op& op) const;

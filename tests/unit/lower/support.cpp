@@ -185,7 +185,7 @@ class Launcher {
     for (size_t b = 0; b < lowered_.buffers.size(); ++b) {
       const BufferRecipe& recipe = lowered_.buffers[b];
       const auto whole = wholes.find(recipe.state ? recipe.state_name : recipe.value);
-      if (recipe.output || recipe.value.empty() || whole == wholes.end()) continue;
+      if ((recipe.output && !recipe.state) || recipe.value.empty() || whole == wholes.end()) continue;
       for (int r = 0; r < sizes_.ranks; ++r) {
         const ir::Tensor& tensor = whole->second[static_cast<size_t>(r)];
         each(r, static_cast<int>(b), [&](int64_t position, unsigned char* at) {
@@ -294,6 +294,7 @@ Run run_both(const ir::Program& naive, const Lowered& lowered, int ranks, const 
         values[static_cast<size_t>(position)] =
             std::isnan(value) ? std::numeric_limits<double>::infinity() : value;  // NaN: not here
       });
+      if (recipe.output && recipe.value != name) run.plan[recipe.value].push_back(values);  // both names
       run.plan[name].push_back(values);
     }
   }

@@ -150,8 +150,8 @@ TEST(CoCoNet, SchedulesByName) {
   };
   const Named all[] = {
       {"AR-C", "adam", "fuse k m1 v1 u w1"},
-      {"RS-C-AG", "adam", "split a; reorder m1 v1 u w1; store m v w; fuse k m1.s v1.s u.s w1.s"},
-      {"fuse(RS-C-AG)", "adam", "split a; reorder m1 v1 u w1; store m v w; fuse f a.s m1.s v1.s u.s w1.s w1"},
+      {"RS-C-AG", "adam", "split a; reorder m1 v1 u w1; store m v; fuse k m1.s v1.s u.s w1.s"},
+      {"fuse(RS-C-AG)", "adam", "split a; reorder m1 v1 u w1; store m v; fuse f a.s m1.s v1.s u.s w1.s w1"},
       {"MM-AR-C", "attention_end", "fuse k d y"},
       {"MM-RS-C-AG", "attention_end", "split s; reorder d y; fuse k d.s y.s"},
       {"MM-fuse(RS-C-AG)", "attention_end", "split s; reorder d y; fuse f s.s d.s y.s y"},
