@@ -1,6 +1,5 @@
 // What goes wrong between ranks must end as an error that names who, on every rank, within a bound, and leave nothing:
 // dead and stopped ranks, a dead parent, plans, sizes, scalars, counts and orders that differ, a kernel that throws.
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/descriptors.h"
 #include "tests/support/source_dir.h"
 #include "weft/base/file.h"
 #include "weft/runtime/communicator.h"
@@ -36,14 +36,6 @@ Error error_of(F&& f) {
 }
 
 bool has(const std::string& text, const std::string& piece) { return text.find(piece) != std::string::npos; }
-
-int open_descriptors() {
-  int count = 0;
-  DIR* dir = opendir("/proc/self/fd");
-  while (readdir(dir)) ++count;
-  closedir(dir);
-  return count;
-}
 
 int shared_mappings() {
   std::ifstream maps("/proc/self/maps");

@@ -1,22 +1,14 @@
 // Groups: every operation in them, memory of the parent, several at once in any order, what ends with them; started calls
 // whose communicators are gone or disagree.
-#include <dirent.h>
 #include <unistd.h>
 
+#include "tests/support/descriptors.h"
 #include "tests/unit/api/collectives_support.h"
 
 namespace weft::test {
 namespace {
 
 class GroupsOn : public testing::TestWithParam<const char*> {};
-
-int open_descriptors() {
-  int count = 0;
-  DIR* dir = opendir("/proc/self/fd");
-  while (readdir(dir)) ++count;
-  closedir(dir);
-  return count;
-}
 
 TEST_P(GroupsOn, EvenAndOddRanksAreOnTheirOwn) {
   on(GetParam(), 5, [](Collectives& comm) {

@@ -1,7 +1,6 @@
 // Transports, threads and processes alike: memory, exchange, failure, and what is left when ranks or parents die.
 #include "weft/transport/transport.h"
 
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -14,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/descriptors.h"
 #include "weft/base/file.h"
 #include "weft/transport/board.h"
 #include "weft/transport/mapping.h"
@@ -33,14 +33,6 @@ struct Kind {
 
 void need(bool condition, const char* what) {
   if (!condition) throw Error(ErrorKind::internal, what);
-}
-
-int open_descriptors() {
-  int count = 0;
-  DIR* dir = opendir("/proc/self/fd");
-  while (readdir(dir)) ++count;
-  closedir(dir);
-  return count;
 }
 
 bool has_children() { return waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD; }
