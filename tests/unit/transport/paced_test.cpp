@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/support/patience.h"
 #include "weft/transport/spec.h"
 #include "weft/transport/wait.h"
 
@@ -63,7 +64,7 @@ Seen lateness(std::string_view spec, int64_t body_bytes, int messages, double al
 // Sent is read a little before the link is reserved, so what is seen may only be later. A busy machine makes it late, so the
 // bound is for the median of 15 rounds; the tolerance that is promised: 20 us, of which the machine's own jitter is most.
 TEST(Paced, MessagesComeWhenTheClockSays) {
-  constexpr int64_t tolerance_ns = 20'000;
+  constexpr int64_t tolerance_ns = 20'000 * patience;
   for (int attempt = 0; attempt < 5; ++attempt) {
     const Seen one = lateness("threads+paced:alpha=50us,bw=1GB/s", 0, 1, 50e3, 1);
     const Seen large = lateness("threads+paced:alpha=20us,bw=0.5GB/s", 100'000, 1, 20e3, 0.5);
