@@ -177,7 +177,10 @@ Column cast(Dtype dtype, const Column& a, bool round) {
   return out;
 }
 
-Column wrapped(Column column, Dtype dtype) {
+// Integers wrap in the dtype that their context wants; floats narrower than f64 are f32 between names, where steps round.
+Column settled(Column column, Dtype dtype, bool round_steps) {
+  if (column.is_float && is_float(dtype) && dtype != Dtype::f64 && round_steps)
+    for (double& value : column.f) value = static_cast<double>(static_cast<float>(value));
   if (column.is_float || !is_integer(dtype)) return column;
   column.is_unsigned = !is_signed(dtype);
   for (int64_t& value : column.i) value = wrap_to(dtype, value);
@@ -209,7 +212,7 @@ class Evaluator {
       case Op::integer: return uniform_column({true, e->integer, 0});
       case Op::number: return uniform_column({false, 0, e->number});
       case Op::name: return leaves_.operand(e->name);
-      case Op::neg: return wrapped(negated(value(e->args[0], want)), want);
+      case Op::neg: return settle(negated(value(e->args[0], want)), want);
       case Op::not_: return comparison(Op::eq, value(e->args[0], Dtype::boolean), uniform_column({true, 0, 0}));
       case Op::call: return function(e, want);
       default: break;
@@ -217,8 +220,10 @@ class Evaluator {
     const bool compares = e->op >= Op::lt && e->op <= Op::or_;
     const Dtype of_args = compares ? context(e->args) : want;
     const Column a = value(e->args[0], of_args), b = value(e->args[1], of_args);
-    return compares ? comparison(e->op, a, b) : wrapped(arithmetic(e->op, a, b), want);
+    return compares ? comparison(e->op, a, b) : settle(arithmetic(e->op, a, b), want);
   }
+
+  Column settle(Column column, Dtype want) const { return settled(std::move(column), want, leaves_.round_steps); }
 
   static Column negated(const Column& a) {
     if (!a.is_float) return arithmetic(Op::sub, uniform_column({true, 0, 0}), a);
@@ -240,7 +245,7 @@ class Evaluator {
     Column out = value.is_integer ? uniform_column(value) : by_element(e, Dtype::f64);
     if (!value.is_integer && !out.is_float) out = uniform_column({false, 0, value.number});  // 2 ^ -1
     const bool kept = is_float(want) || (want == Dtype::i64 && !out.is_float);
-    return kept ? out : cast(want, out, false);
+    return kept ? settle(out, want) : cast(want, out, false);
   }
 
   bool scalar_only(const Expr& e) const {
@@ -266,14 +271,14 @@ class Evaluator {
     if (e->name == "rand") return random(e);
     if (e->name == "index") {
       const Column positions = leaves_.index(e->args.at(0)->integer);
-      return is_float(want) ? as_real(positions) : wrapped(positions, want);
+      return is_float(want) ? as_real(positions) : settle(positions, want);
     }
     if (const auto dtype = parse_dtype(e->name); dtype && e->args.size() == 1)
-      return cast(*dtype, value(e->args[0], context(e->args)), leaves_.round_casts);
+      return cast(*dtype, value(e->args[0], context(e->args)), leaves_.round_steps);
     std::vector<Column> a;
     for (size_t i = 0; i < e->args.size(); ++i)
       a.push_back(value(e->args[i], i == 0 && e->name == "select" ? Dtype::boolean : want));
-    return wrapped(known(e, a), want);
+    return settle(known(e, a), want);
   }
 
   static Column known(const Expr& e, const std::vector<Column>& a) {

@@ -37,7 +37,8 @@ struct Leaves {
   std::function<std::optional<Dtype>(const std::string&)> dtype;  // of a tensor; nothing for weak names
   expr::WeakDtype weak;                                           // of a weak name: i64 or f64
   Dtype result = Dtype::f64;                                      // what the value becomes
-  bool round_casts = false;
+  // Casts round to their dtype, and every step of a float dtype but f64 to f32, as kernels compute it.
+  bool round_steps = false;
 };
 Column evaluate_expression(const expr::Expr& e, const Leaves& leaves);
 

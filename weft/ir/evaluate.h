@@ -2,7 +2,9 @@
 //
 // This is what a program *means*. No rewrite, plan or kernel is used; expressions are evaluated element by element in
 // f64 (floats) or i64 / u64 with wrap at the named dtype (integers). With `round_named` every named value is rounded to
-// its dtype (to compare mixed-precision programs more tightly); without it floats stay f64. Replicated values are
+// its dtype and computed in f32 where that is narrower than f64, sums over ranks too, and an average is taken of the
+// rounded sum: all as plans do it, so that coarse dtypes, where decimal constants tie, are compared tightly. Without it
+// floats stay f64. Replicated values are
 // asserted equal on all ranks. Folds go in element order, reductions in rank order.
 #pragma once
 

@@ -21,18 +21,26 @@ int64_t reduce_whole(ReduceOp op, Dtype dtype, int64_t a, int64_t b) {
   return ((is_signed(dtype) ? a > b : x > y) == (op == ReduceOp::max)) ? a : b;
 }
 
-Tensor reduced(const Op& op, const std::vector<const Tensor*>& all) {
+// With `rounds`: in the dtype's accumulator, and of the rounded sum the average.
+Tensor reduced(const Op& op, const std::vector<const Tensor*>& all, bool rounds) {
   const ReduceOp reduce = *op.attrs.reduce;
   Tensor out = *all[0];
+  const bool in_f32 = rounds && is_float(out.dtype) && out.dtype != Dtype::f64;
   for (size_t r = 1; r < all.size(); ++r) {
     if (all[r]->shape != out.shape)
       throw Error(ErrorKind::user, fmt::format("{}: {} has different shapes on the ranks", op.name, op.args[0]),
                   "ragged rows cannot be reduced over ranks: fold them first");
-    for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = reduce_real(reduce, out.f[k], all[r]->f[k]);
+    for (size_t k = 0; k < out.f.size(); ++k) {
+      out.f[k] = reduce_real(reduce, out.f[k], all[r]->f[k]);
+      if (in_f32) out.f[k] = static_cast<double>(static_cast<float>(out.f[k]));
+    }
     for (size_t k = 0; k < out.i.size(); ++k) out.i[k] = reduce_whole(reduce, out.dtype, out.i[k], all[r]->i[k]);
   }
   if (reduce == ReduceOp::avg)
-    for (double& value : out.f) value /= static_cast<double>(all.size());
+    for (double& value : out.f) {
+      value = (rounds ? round_to(out.dtype, value) : value) / static_cast<double>(all.size());
+      if (in_f32) value = static_cast<double>(static_cast<float>(value));
+    }
   return out;
 }
 
@@ -132,7 +140,7 @@ void evaluate_reduction(const Op& op, RankTensors& ranks) {
   per_group(op, ranks, [&](const Members& members) {
     std::vector<const Tensor*> all;
     for (const int rank : members) all.push_back(&ranks.operand(op, 0)[static_cast<size_t>(rank)]);
-    return reduced(op, all);
+    return reduced(op, all, ranks.options.round_named);
   });
 }
 

@@ -76,7 +76,7 @@ class Pointwise {
     leaves.dtype = [&](const std::string& name) { return dtype_of(name); };
     leaves.weak = weak_dtypes(ranks_.program);
     leaves.count = elements_.count();
-    leaves.round_casts = ranks_.options.round_named;
+    leaves.round_steps = ranks_.options.round_named;
     leaves.operand = [&](const std::string& name) { return operand(name); };
     leaves.positions = [&] { return integers(elements_.positions()); };
     leaves.index = [&](int64_t dim) { return index(dim); };
@@ -151,8 +151,9 @@ class Pointwise {
 };
 
 // ---- folds
-double first_real(FactorKind kind) {
-  constexpr double inf = std::numeric_limits<double>::infinity();
+// What changes nothing in the dtype: f8e4m3 has no infinity, only largest values.
+double first_real(FactorKind kind, Dtype dtype) {
+  const double inf = dtype == Dtype::f8e4m3 ? 448 : std::numeric_limits<double>::infinity();
   return kind == FactorKind::sum ? 0 : kind == FactorKind::prod ? 1 : kind == FactorKind::max ? -inf : inf;
 }
 double join_real(FactorKind kind, double a, double b) {
@@ -238,7 +239,7 @@ void evaluate_fold(const Op& op, RankTensors& ranks) {
     Column out;
     out.is_float = is_float(dtype);
     if (out.is_float)
-      out.f.assign(static_cast<size_t>(size), first_real(kind));
+      out.f.assign(static_cast<size_t>(size), first_real(kind, dtype));
     else
       out.i.assign(static_cast<size_t>(size), first_whole(kind, dtype));
     for (size_t k = 0; k < places.at.size(); ++k) {

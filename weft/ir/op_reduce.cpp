@@ -5,6 +5,14 @@
 namespace weft::ir {
 namespace {
 
+// What was probably meant by a reduction of a replicated value.
+std::string instead(const Op& op) {
+  const std::string use =
+      op.attrs.dim ? fmt::format("take its slice: {} cut {}", op.args[0], *op.attrs.dim) : std::string("drop it");
+  if (*op.attrs.reduce == ReduceOp::sum) return use + "; to multiply by the number of ranks say so: x * ranks";
+  return *op.attrs.reduce == ReduceOp::prod ? use + "; to raise it to the number of ranks say so: x ^ ranks" : use;
+}
+
 // L5, L6, D3: what all three demand of their operand.
 const Type& contributions(const Op& op, const Types& types) {
   const Type& t = types.find(op.args[0])->second;
@@ -15,7 +23,7 @@ const Type& contributions(const Op& op, const Types& types) {
             fmt::format(
                 "{} of {}, which is replicated: its ranks hold one value already, the {} would count it once per rank",
                 op.def->name, x, name(reduce)),
-            "drop it; to multiply by the number of ranks say so: x * ranks");
+            instead(op));
   const auto* pending = std::get_if<Partial>(&t.layout);
   if (!pending && !std::holds_alternative<Local>(t.layout))
     fail_op(
