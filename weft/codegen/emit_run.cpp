@@ -14,15 +14,23 @@ namespace {
 
 constexpr int block_elements = 128;
 
-// `0` and the like for every accumulator.
+// `0` and the like for every accumulator, as it lies in memory.
 std::string identity_text(kernel::Reduction reduction, Dtype dtype) {
-  char identity[8];
+  char identity[8] = {};
   kernel::store_identity(reduction, dtype, identity);
-  const double number = load_f64(dtype, identity);
-  const int64_t integer = is_float(dtype) ? 0 : load_i64(dtype, identity);
-  if (is_float(dtype)) return number > 1 ? "wm::infinity()" : number < 0 ? "-wm::infinity()" : shortest(number);
-  if (dtype == Dtype::u64) return fmt::format("uint64_t{{{}u}}", static_cast<uint64_t>(integer));
-  return integer == INT64_MIN ? "INT64_MIN" : fmt::format("int64_t{{{}}}", integer);
+  const double number = is_float(dtype) ? load_f64(dtype, identity) : 0;
+  if (dtype == Dtype::f64 || dtype == Dtype::f32)
+    return fmt::format("{}{{{}}}", memory_type(dtype), number > 1 ? "wm::infinity()" : number < 0 ? "-wm::infinity()" : shortest(number));
+  const bool no_sign = is_float(dtype) || !is_signed(dtype);  // narrow floats: their bits
+  const int64_t bits =
+      is_float(dtype) ? load_i64(size_bytes(dtype) == 2 ? Dtype::u16 : Dtype::u8, identity) : load_i64(dtype, identity);
+  if (no_sign) return fmt::format("{}{{{}u}}", memory_type(dtype), static_cast<uint64_t>(bits));
+  return bits == INT64_MIN ? "INT64_MIN" : fmt::format("{}{{{}}}", memory_type(dtype), bits);
+}
+
+// Two partials a and b that lie in memory, combined.
+std::string in_memory(Dtype dtype, kernel::Reduction reduction) {
+  return store_text(dtype, dtype, combine_text(reduction, dtype, load_text(dtype, "a"), load_text(dtype, "b")));
 }
 
 }  // namespace
@@ -153,8 +161,7 @@ void RunEmitter::combines() {
   line("namespace {");
   for (const Target& t : targets_) {
     if (t.shape.store != Store::accumulate) continue;
-    const std::string type = memory_type(accumulator(t)),
-                      text = combine_text(step_.folds[t.index], accumulator(t), "a", "b");
+    const std::string type = memory_type(accumulator(t)), text = in_memory(accumulator(t), step_.folds[t.index]);
     line(fmt::format("struct {} {{ WEFT_FN {} of({} a, {} b) {{ return {}; }} }};", t.combine, type, type, type,
                      without_parentheses(text)));
   }
@@ -253,9 +260,10 @@ void RunEmitter::one_block() {
 void RunEmitter::finish() {
   for (const Target& t : targets_)
     if (t.shape.store == Store::accumulate) {
-      const std::string cell = convert_text(t.shape.dtype, accumulator(t), load_text(t.shape.dtype, "*" + t.pointer));
-      line(fmt::format("  *{} = {};", t.pointer,
-                       store_text(accumulator(t), t.shape.dtype, fmt::format("fold_end({}, {})", t.lanes, cell))));
+      const Dtype wide = accumulator(t);
+      const std::string cell = store_text(t.shape.dtype, wide, load_text(t.shape.dtype, "*" + t.pointer)),
+                        whole = fmt::format("fold_end({}, {})", t.lanes, cell);
+      line(fmt::format("  *{} = {};", t.pointer, store_text(wide, t.shape.dtype, load_text(wide, whole))));
     }
   if (any(Store::stream)) line("  stream_end();");
 }

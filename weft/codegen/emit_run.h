@@ -37,7 +37,7 @@ class RunEmitter {
   bool halves() const;                    // the reduced value is f16: rounded block by block
   bool untouched(const Target& t) const;  // a copy of one dtype: memory's form goes through
   Dtype value_dtype(const Target& t) const { return step_.values[t.shape.output]; }
-  Dtype accumulator(const Target& t) const { return kernel::accumulator_dtype(value_dtype(t)); }
+  Dtype accumulator(const Target& t) const { return kernel::accumulator_dtype(step_.folds[t.index], value_dtype(t)); }
   std::string block_type(const Target& t) const;
   std::string output_name(size_t output) const { return step_.is_copy() ? "x" : body_.outputs[output]; }
   std::string input_name(size_t input) const { return step_.is_copy() ? "x" : body_.inputs[input].name; }

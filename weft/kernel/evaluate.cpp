@@ -13,8 +13,9 @@
 namespace weft::kernel {
 
 FoldLanes::FoldLanes(Reduction reduction, Dtype folded)
-    : reduction_(reduction), accumulator_(accumulator_dtype(folded)) {
-  for (int64_t i = 0; i < lanes; i++) store_identity(reduction_, accumulator_, partial_ + 8 * i);
+    : reduction_(reduction), accumulator_(accumulator_dtype(reduction, folded)) {
+  const int64_t size = size_bytes(accumulator_);
+  for (int64_t i = 0; i < lanes; i++) store_identity(reduction_, accumulator_, partial_ + size * i);
 }
 
 void FoldLanes::add(Dtype dtype, const void* values, int64_t count) {
@@ -28,7 +29,7 @@ void FoldLanes::add(Dtype dtype, const void* values, int64_t count) {
 
 void FoldLanes::finish(Dtype cell_dtype, void* cell) {
   for (int64_t half = lanes / 2; half > 0; half /= 2)
-    combine(reduction_, accumulator_, partial_, partial_ + 8 * half, half);
+    combine(reduction_, accumulator_, partial_, partial_ + size_bytes(accumulator_) * half, half);
   char whole[8];
   convert(cell_dtype, cell, accumulator_, whole, 1);
   combine(reduction_, accumulator_, whole, partial_, 1);
@@ -126,7 +127,8 @@ void Evaluator::operator()(const Run& run) const {
     }
   }
   for (size_t k = 0; k < dtypes.size(); k++)
-    if (typed.fold_of_output[k] >= 0) lanes[k].finish(accumulator_dtype(dtypes[k]), run.outputs[k]);
+    if (typed.fold_of_output[k] >= 0)
+      lanes[k].finish(accumulator_dtype(typed.fold_reduction[k], dtypes[k]), run.outputs[k]);
 }
 
 }  // namespace weft::kernel

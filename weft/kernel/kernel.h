@@ -86,8 +86,7 @@ Typed type(const Kernel& kernel, std::span<const Dtype> inputs);
 struct Run {                            // a run of elements that are contiguous in every aligned operand
   std::span<const void* const> inputs;  // by Alignment: count elements, one, or the whole operand
   const Alignment* alignment;
-  std::span<void* const>
-      outputs;  // pointwise: count elements of outputs[k]; fold: one accumulator (f64 or i64), combined into
+  std::span<void* const> outputs;  // pointwise: count elements of outputs[k]; fold: one accumulator, combined into
   int64_t count = 0;
   int64_t position = 0;  // of the first element in the whole value (row-major index), for rand and index
   std::span<const expr::ScalarValue> scalars;  // one per kernel.scalars, then `ranks`
@@ -103,7 +102,9 @@ class Evaluator {  // built once per Typed, used by the interpreter and by hosts
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-Dtype accumulator_dtype(Dtype folded);  // of a fold's partials: f64 for floats, i64 / u64 for integers and bool
+// Of a fold's partials: extremes are kept in their own dtype, whose ends are what nothing changes; sums and products in
+// f64 (floats), i64 or u64 (integers and bool).
+Dtype accumulator_dtype(Reduction reduction, Dtype folded);
 
 // The partial reduction of one run, in a tree that does not depend on how wide vectors are: element i of the run goes
 // to lane i % 32, each lane in order; then the upper half of the lanes is combined into the lower, five times.

@@ -139,7 +139,9 @@ Typed type(const Kernel& kernel, std::span<const Dtype> inputs) {
   return typed;
 }
 
-Dtype accumulator_dtype(Dtype folded) {
+Dtype accumulator_dtype(Reduction reduction, Dtype folded) {
+  const bool extreme = reduction == Reduction::min || reduction == Reduction::max;
+  if (extreme && folded != Dtype::f64x2) return folded;  // pairs are never folded
   if (is_float(folded)) return Dtype::f64;
   return is_integer(folded) && !is_signed(folded) ? Dtype::u64 : Dtype::i64;
 }

@@ -11,7 +11,7 @@ void check_spaces(const Work& work) {
     WEFT_CHECK(v.space >= 0, "{} has no space", v.name);
     const SpaceInfo& info = work.spaces[static_cast<size_t>(v.space)];
     WEFT_CHECK(info.grade == v.grade, "{} lies in a space of another grade", v.name);
-    if (const auto* sliced = std::get_if<ir::Sliced>(&v.type->layout))
+    if (const auto* sliced = std::get_if<ir::Sliced>(&v.type->layout); sliced && v.grade == Grade::big)
       WEFT_CHECK(info.cut >= 0 && info.in_parts, "{} is sliced({}), its space is not cut", v.name, sliced->dim);
     if (!v.op || is_op(*v.op, "matmul")) continue;
     const int loop = loop_space(work, *v.op);

@@ -86,8 +86,7 @@ void Emitter::copies() {
         return &other != &copy && work_.value(other.value).homes[0].buffer == copy.state;
       });
     });
-    if (free == left.end())
-      unsupported(left[0].value, "states that take each other's content", "update them from named copies: x = m * 1");
+    WEFT_CHECK(free != left.end(), "{} is in a ring of states (prepare.cpp)", left[0].value);
     const Value& v = work_.value(free->value);
     at(v.name);
     const Site where = std::holds_alternative<ir::Sliced>(v.type->layout) ? Site{Site::Kind::part, ""} : Site{};

@@ -82,6 +82,7 @@ class Emitter {
   void small_reduce(const ir::Op& op);
   void small_broadcast(const ir::Op& op);
   void small_map(const ir::Op& op);
+  void small_fold(const ir::Op& op);
   void small_send(const ir::Op& op);
   void made_here(const ir::Name& value, const plan::Id& label);
   plan::Id norm_family(const ir::Op& op, const plan::Operand& source);

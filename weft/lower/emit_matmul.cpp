@@ -25,21 +25,9 @@ expr::Expr extent(const ir::Type& type, size_t d, const GroupMap& group) {
 
 void Emitter::matmul(const ir::Op& op) {
   const ir::Type& w = work_.types.at(op.args[1]);
-  const ir::Factors factors = op.def->factors(*work_.program, op, work_.types);
-  const auto cut_factor = [&](size_t operand) {
-    const auto* sliced = std::get_if<ir::Sliced>(&work_.types.at(op.args[operand]).layout);
-    return sliced ? factors.operand[operand][static_cast<size_t>(sliced->dim)] : -1;
-  };
-  const int cut = op.cut ? *op.cut : std::max(cut_factor(0), cut_factor(1));
-  for (const size_t operand : {size_t{0}, size_t{1}})
-    for (const int factor : factors.operand[operand])
-      if (cut >= 0 && factor == cut && cut_factor(operand) != cut)
-        unsupported(op, fmt::format("reads a part of {}, which every rank holds whole", op.args[operand]),
-                    "declare that operand sliced along the same dimension");
   const Site s = site(work_, op);
   KernelMaker kernel(work_, work_.id(op.name));
   for (const ir::Name& arg : op.args) kernel.input(work_.id(arg));
-  if (op.args[0] == op.args[1]) unsupported(op, "a matrix times itself", "copy it under another name first");
   const Id base = work_.id(op.name);
   const size_t dims = w.shape.size();
   const GroupMap& group = work_.group(op.name);

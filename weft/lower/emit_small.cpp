@@ -5,7 +5,6 @@
 // and reduction in one message, and are added in rank order. So a norm depends on ranks, channels and chunk size, and
 // never on timing.
 #include <algorithm>
-#include <limits>
 
 #include "weft/lower/emit.h"
 
@@ -17,18 +16,14 @@ namespace {
 
 std::string count(int64_t k) { return std::to_string(k); }
 
-// The constant that a fold begins with; in integer cells an infinity is the nearest end.
+// The constant that a fold begins with: what changes nothing, in the dtype of the partials. (The ends of 64 bits are no
+// f64; what is nearest is stored as them.)
 double identity(const ir::Op& op, Dtype accumulator) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  switch (fold_reduction(op)) {
-    case kernel::Reduction::prod: return 1;
-    case kernel::Reduction::min: return infinity;
-    case kernel::Reduction::max:
-      if (!is_float(accumulator) && !is_signed(accumulator))
-        unsupported(op, "amax of unsigned integers", "cast first: amax(i64(x))");
-      return -infinity;
-    default: return 0;
-  }
+  char bytes[8];
+  kernel::store_identity(fold_reduction(op), accumulator, bytes);
+  if (is_float(accumulator)) return load_f64(accumulator, bytes);
+  const int64_t whole = load_i64(accumulator, bytes);
+  return accumulator == Dtype::u64 ? static_cast<double>(static_cast<uint64_t>(whole)) : static_cast<double>(whole);
 }
 
 }  // namespace
@@ -41,12 +36,12 @@ void Emitter::prepare_folds(const Group& group) {
   while (!left.empty()) {
     const ir::Op& first = *left[0];
     const Value& v = work_.value(first.name);
-    const Dtype accumulator = kernel::accumulator_dtype(v.type->dtype);
+    const Dtype accumulator = fold_accumulator(first, v.type->dtype);
     std::vector<const ir::Op*> members, others;
     for (const ir::Op* op : left) {
       const Value& w = work_.value(op->name);
       const bool alike = w.space == v.space && fold_reduction(*op) == fold_reduction(first) &&
-                         kernel::accumulator_dtype(w.type->dtype) == accumulator && w.homes.empty() == v.homes.empty();
+                         fold_accumulator(*op, w.type->dtype) == accumulator && w.homes.empty() == v.homes.empty();
       (alike ? members : others).push_back(op);
     }
     const int64_t folds = static_cast<int64_t>(members.size());
@@ -77,7 +72,7 @@ void Emitter::prepare_folds(const Group& group) {
 
 void Emitter::zero(const Fold& fold, const ir::Op& op) {
   const std::string part = fold.partial == 0 ? "c" : fmt::format("{}+c", fold.partial);
-  const Dtype accumulator = kernel::accumulator_dtype(work_.value(op.name).type->dtype);
+  const Dtype accumulator = fold_accumulator(op, work_.value(op.name).type->dtype);
   add(algo::copy(label("zero"), algo::constant(identity(op, accumulator)),
                  {algo::slice(fold.buffer, algo::part(part))}));
 }
@@ -102,8 +97,7 @@ void Emitter::smalls(int unit, int phase) {
     else if (is_map(*op))
       small_map(*op);
     else if (is_fold(*op))
-      unsupported(*op, "a fold of small values",
-                  "fold the large value itself: sum(x) instead of the sum of sum(x by P)");
+      small_fold(*op);
     else if (is_op(*op, "all_reduce"))
       all_reduce(*op);
     else if (is_op(*op, "reduce"))
@@ -139,6 +133,48 @@ void Emitter::join_channels(const Fold& fold) {
   else
     add_once(step);
   made_here(fold.op->name, step.label);
+}
+
+// A fold of what small values hold, on channel 0: 0 -> q[0]; q_t -> k_t -> +q[0]; q[0] -> t
+void Emitter::small_fold(const ir::Op& op) {
+  const Value& v = work_.value(op.name);
+  const auto refuse_part = [&](const Value& operand) {
+    if (operand.grade == Grade::coarse && std::holds_alternative<ir::Sliced>(operand.type->layout))
+      unsupported(op, fmt::format("each rank has only its own part of {}", operand.name),
+                  "all_gather the large value that it is made of, or all_reduce each fold");
+  };
+  for (const ir::Name& arg : op.args) refuse_part(work_.value(arg));
+  if (v.grade != Grade::one)
+    unsupported(op, fmt::format("a fold of {}, which is a fold itself, over some of its dimensions", op.args[0]),
+                "fold the large value over all of these dimensions at once: sum(x, 1, 2)");
+  Buffer buffer;
+  buffer.name = work_.fresh("q");
+  buffer.space = work_.out.plan.spaces[static_cast<size_t>(v.space)].name;
+  buffer.dtype = weft::name(fold_accumulator(op, v.type->dtype));
+  work_.out.plan.buffers.push_back(buffer);
+  work_.out.buffers.emplace_back();
+  const Operand partial = algo::slice(buffer.name, algo::part("0"));
+  Step fold;
+  fold.label = label("fold");
+  KernelMaker kernel(work_, work_.id(op.name));
+  for (const ir::Name& arg : op.args) {
+    kernel.input(work_.id(arg));
+    fold.others.push_back(read(arg, {}, -1));
+    add_await(fold.after, arg, false);
+  }
+  kernel.fold(op);
+  fold.kernel = kernel.finish({work_.id(op.name)});
+  fold.targets = {algo::accumulate(buffer.name, algo::part("0"))};
+  const Id text = label("loc");
+  const Body steps = {
+      algo::copy(label("zero"), algo::constant(identity(op, fold_accumulator(op, v.type->dtype))), {partial}), fold,
+      algo::copy(text, partial, homes(op.name, {}))};
+  const Site s = site(work_, op);
+  if (s.kind == Site::Kind::root)
+    add_once(algo::when(at_root(s), steps));
+  else
+    for (const Item& item : steps) add_once(item);
+  made_here(op.name, text);
 }
 
 Id Emitter::norm_family(const ir::Op& op, const Operand& source) {

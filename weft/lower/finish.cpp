@@ -102,6 +102,9 @@ void trim(Work& work) {
   std::erase_if(plan.families, [&](const Family& family) { return !families.count(family.name); });
   const auto empty = [](const Lane& lane) { return lane.body.empty() && lane.name != "main"; };
   std::erase_if(plan.lanes, empty);
+  if (plan.lanes[0].body.empty())
+    unsupported(work.program->name, "nothing is computed: every output is an input or a state as it is",
+                "put out a copy: y = x, and out y");
 }
 
 void finish(Work& work) {

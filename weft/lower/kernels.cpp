@@ -18,20 +18,31 @@ bool is_launch_scalar(const Work& work, const std::string& name) {
   return std::find(work.scalars.begin(), work.scalars.end(), name) != work.scalars.end();
 }
 
-// index(d) of a value with several dimensions is not what a kernel's index means, which counts elements.
-void check_positions(const Work& work, const ir::Op& op, const expr::Expr& value) {
-  size_t dims = work.types.at(op.name).shape.size();
-  for (const ir::Name& arg : op.args) dims = std::max(dims, work.types.at(arg).shape.size());
-  expr::visit(value, [&](const expr::Node& node) {
-    if (node.op != expr::Op::call || node.name != "index" || dims <= 1) return;
-    unsupported(op, "index(d) of a value with several dimensions", "hand the indices in as a tensor");
-  });
-}
-
 expr::Expr with_args(const expr::Expr& e, std::vector<expr::Expr> args) {
   if (args == e->args) return e;
   if (e->op == expr::Op::call) return expr::call(e->name, std::move(args));
   return args.size() == 1 ? expr::unary(e->op, args[0]) : expr::binary(e->op, args[0], args[1]);
+}
+
+expr::Expr extent(const ir::Size& size) {
+  return size.name.empty() ? expr::integer(size.value) : expr::name(size.name);
+}
+
+// A kernel knows positions in the whole value, not its shape: index(d) becomes index(inner, extent), what lies behind
+// dimension d and in it.
+expr::Expr with_extents(const expr::Expr& e, const ir::Shape& shape) {
+  if (e->op == expr::Op::call && e->name == "index") {
+    const int64_t d = e->args[0]->op == expr::Op::neg ? -e->args[0]->args[0]->integer : e->args[0]->integer;
+    const size_t dim = static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(shape.size()) : d);
+    if (shape.size() <= 1) return e;
+    expr::Expr inner = expr::integer(1);
+    for (size_t k = dim + 1; k < shape.size(); ++k)
+      inner = k == dim + 1 ? extent(shape[k]) : expr::binary(expr::Op::mul, inner, extent(shape[k]));
+    return expr::call("index", {inner, extent(shape[dim])});
+  }
+  std::vector<expr::Expr> args;
+  for (const expr::Expr& arg : e->args) args.push_back(with_extents(arg, shape));
+  return with_args(e, std::move(args));
 }
 
 // The indices of `e`, casts left alone, as i64.
@@ -96,8 +107,9 @@ KernelMaker::KernelMaker(Work& work, const std::string& base) : work_(work) { ke
 void KernelMaker::input(const plan::Id& name) { add_name(kernel_.inputs, name); }
 
 expr::Expr KernelMaker::body(const ir::Op& op) {
-  check_positions(work_, op, op.value);
-  const expr::Expr value = has_index(op.value) ? IndexDtypes(work_).stated(op.value) : op.value;
+  expr::Expr value = op.value;
+  if (has_index(value))
+    value = with_extents(IndexDtypes(work_).stated(value), op.def->factors(*work_.program, op, work_.types).size);
   const expr::Expr closed = sized(work_, expr::substitute(value, work_.lets));
   for (const std::string& name : expr::names(closed))
     if (is_launch_scalar(work_, name)) add_name(used_, name);

@@ -1,7 +1,7 @@
 // The compiler, told in order.
 //
 // A program says what is computed and, after its schedule, where; a plan says which step of which lane moves and
-// computes which part when. Between them lie nine passes, each a function in a file of its own. Every pass decides one
+// computes which part when. Between them lie ten passes, each a function in a file of its own. Every pass decides one
 // thing and leaves a sentence true that the next ones lean on; with WEFT_VERIFY on, the sentence is checked here.
 //
 // Decisions are few because the program already made the large ones: the layout of each value is in its type, what is
@@ -13,7 +13,10 @@ namespace weft::lower {
 Lowered lower(const ir::Program& scheduled, const std::vector<schedule::LaunchConfig>& launches,
               const LowerOptions& options) {
   const bool verify = env_flag("WEFT_VERIFY");
-  Work work(scheduled, launches, options);
+
+  // 0. Preparation: what has no step of its own is said with statements that have one.
+  const ir::Program program = prepared(scheduled);
+  Work work(program, launches, options);
 
   // 1. Units: a statement, or an outermost block. From here on order is fixed; nothing is scheduled any more.
   take_units(work);

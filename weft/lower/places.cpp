@@ -50,7 +50,7 @@ plan::Id add_buffer(Work& work, const Value& v, plan::Buffer::Role role) {
   buffer.space = work.out.plan.spaces[static_cast<size_t>(v.space)].name;
   const bool pending_fold =
       v.op && is_fold(*v.op) && v.grade != Grade::big && std::holds_alternative<ir::Partial>(v.type->layout);
-  buffer.dtype = weft::name(pending_fold ? kernel::accumulator_dtype(v.type->dtype) : v.type->dtype);
+  buffer.dtype = weft::name(pending_fold ? fold_accumulator(*v.op, v.type->dtype) : v.type->dtype);
   buffer.role = role;
   buffer.repl = v.decl && std::holds_alternative<ir::Replicated>(v.type->layout);
   if (buffer.repl && !work.group(v.name).is_world()) buffer.repl_of = algo::number(work.group(v.name).id());
@@ -58,7 +58,7 @@ plan::Id add_buffer(Work& work, const Value& v, plan::Buffer::Role role) {
   work.out.plan.buffers.push_back(buffer);
   BufferRecipe recipe;
   recipe.input = role == plan::Buffer::Role::in;
-  recipe.output = role == plan::Buffer::Role::out;
+  recipe.output = role == plan::Buffer::Role::out || (v.decl && ir::is_out(*work.program, v.name));
   recipe.state = role == plan::Buffer::Role::state;
   if (role != plan::Buffer::Role::scratch) recipe.value = v.name;
   if (recipe.state) recipe.state_name = v.name;
@@ -110,13 +110,19 @@ void place(Work& work, Value& v) {
     v.homes.push_back({add_buffer(work, v, plan::Buffer::Role::scratch), zero});
 }
 
+// What comes in may go out: it is the same memory. A state that is overwritten has no memory for what it held.
+void check_out(const Work& work, const ir::Name& name) {
+  for (const ir::Update& update : work.program->updates)
+    if (update.state == name)
+      unsupported(name, "the old content of a state that is updated, as an output",
+                  fmt::format("name it: {0}_old = {0}, and out {0}_old", name));
+}
+
 }  // namespace
 
 void find_places(Work& work) {
   for (const ir::Out& out : work.program->outs)
-    if (!ir::find_op(*work.program, out.value))
-      unsupported(out.value, "an input or a state as an output",
-                  fmt::format("name what comes out: y = {} * 1", out.value));
+    if (!ir::find_op(*work.program, out.value)) check_out(work, out.value);
   for (Value& v : work.values)
     if (v.decl)
       v.homes.push_back(

@@ -48,7 +48,8 @@ class PostMaker {
         if (work_.value(update.value).space == static_cast<int>(s))
           targets[where(update.value)].emplace_back(work_.id(update.state), update.value);
       for (const ir::Out& out : work_.program->outs)
-        if (work_.value(out.value).space == static_cast<int>(s) && has_memory(out.value))
+        if (const Value& v = work_.value(out.value);  // inputs stay as they are
+            v.op && v.space == static_cast<int>(s) && has_memory(out.value))
           targets[where(out.value)].emplace_back(work_.id(out.value), out.value);
       for (const auto& [ranks, list] : targets) post(list);
     }
@@ -229,17 +230,36 @@ class PostMaker {
     return reduce(fold_reduction(op), var, work_.group(op.name).size(), fold_at(op, at_part(var)));
   }
 
+  // A fold goes over the cells of the first buffer in its term; where that lies in another space than what is folded (a
+  // product's operand, what a fold of folds is made of), the space is named.
   PostTerm fold_at(const ir::Op& op, const Place& place) {
     PostTerm term;
     term.kind = PostTerm::Kind::kernel;
     KernelMaker kernel(work_, work_.id(op.name));
+    const int loop = loop_space(work_, op);
     for (const ir::Name& arg : op.args) {
       kernel.input(work_.id(arg));
-      term.args.push_back(whole(arg, place));
+      PostTerm value = whole(arg, place);
+      const int space = work_.value(arg).space;
+      if ((loop < 0 || space == loop) && space_of(value) != space)
+        value = elements(arg, place.part, place.part + "+1", place);
+      term.args.push_back(std::move(value));
     }
     kernel.fold(op);
     term.call = kernel.finish_shared({work_.id(op.name)});
     return term;
+  }
+
+  // Of the first buffer in it.
+  int space_of(const PostTerm& term) const {
+    if (term.kind == PostTerm::Kind::cell) {
+      const int buffer = find_buffer(work_.out.plan, term.cell.name);
+      const Id& name = work_.out.plan.buffers[static_cast<size_t>(buffer)].space;
+      return find_space(work_.out.plan, name);
+    }
+    for (const PostTerm& arg : term.args)
+      if (const int found = space_of(arg); found >= 0) return found;
+    return -1;
   }
 
   PostTerm matmul(const ir::Op& op, const Place& place) {
@@ -258,7 +278,9 @@ class PostMaker {
       there.part = part;
       PostTerm value = whole(arg, there);
       const std::string n = work_.group(arg).size();
-      if (value.kind != PostTerm::Kind::cell)
+      const bool met =
+          v.space == work_.value(op.name).space;  // an operand of the result's space would mean its own cell
+      if (value.kind != PostTerm::Kind::cell || met)
         value = sliced ? elements(arg, part, part + "+1", place) : elements(arg, "0", in_parts ? n : "1", place);
       else if (!sliced)
         value.cell.parts = in_parts ? algo::parts("0", n) : algo::part("0");

@@ -109,6 +109,8 @@ kernel::Reduction fold_reduction(const ir::Op& op) {
   return is_op(op, "amin") ? kernel::Reduction::min : kernel::Reduction::sum;
 }
 
+Dtype fold_accumulator(const ir::Op& op, Dtype dtype) { return kernel::accumulator_dtype(fold_reduction(op), dtype); }
+
 int loop_space(const Work& work, const ir::Op& op) {
   if (is_op(op, "matmul")) return -1;
   const Value& result = work.value(op.name);

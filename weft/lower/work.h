@@ -113,12 +113,14 @@ bool is_communication(const ir::Op& op);
 Site site(const Work& work, const ir::Op& op);
 kernel::Reduction reduction(ir::ReduceOp op);
 kernel::Reduction fold_reduction(const ir::Op& op);
+Dtype fold_accumulator(const ir::Op& op, Dtype dtype);  // of the partials of a fold with a result of this dtype
 // The space whose loop the statement needs, -1 where it is done once, outside loops.
 int loop_space(const Work& work, const ir::Op& op);
 [[noreturn]] void unsupported(const ir::Op& op, const std::string& what, const std::string& remedy);
 [[noreturn]] void unsupported(const ir::Name& name, const std::string& what, const std::string& remedy);
 
 // ---- the passes, in their order (lower.cpp)
+ir::Program prepared(const ir::Program& program);
 void take_units(Work& work);
 void choose(Work& work);
 void lay_out_spaces(Work& work);

@@ -170,7 +170,8 @@ void Interpreter::run_kernel(const Event& event, const kernel::Typed& typed, con
     for (size_t k = 0; k < outputs.size(); ++k) {
       const bool folds_here = !tile && typed.fold_of_output[k] >= 0;
       if (folds_here)
-        kernel::store_identity(typed.fold_reduction[k], kernel::accumulator_dtype(typed.outputs[k]), partial[k].data());
+        kernel::store_identity(typed.fold_reduction[k],
+                               kernel::accumulator_dtype(typed.fold_reduction[k], typed.outputs[k]), partial[k].data());
       to.push_back(folds_here ? partial[k].data() : outputs[k].at(first));
     }
     evaluate({from, alignment.data(), to, count, where[static_cast<size_t>(first)], values});
@@ -185,7 +186,7 @@ void Interpreter::run_kernel(const Event& event, const kernel::Typed& typed, con
         const Element& element = fold.elements[static_cast<size_t>(first)];
         void* cell = memory_->address(fold.rank, fold.operand->name, element.part, element.offset, element.place);
         memory_->check_written(fold.rank, fold.operand->name, cell, event.launch, who(event));
-        const Dtype accumulator = kernel::accumulator_dtype(typed.outputs[k]),
+        const Dtype accumulator = kernel::accumulator_dtype(typed.fold_reduction[k], typed.outputs[k]),
                     dtype = instance_.dtype(fold.operand->name);
         std::vector<std::byte> sum(8);
         convert_element(dtype, cell, accumulator, sum.data());

@@ -97,7 +97,7 @@ std::vector<TermOutput> KernelTerms::expand(const Compiled& compiled, const Name
   std::vector<TermOutput> outputs;
   for (size_t k = 0; k < compiled.kernel.outputs.size(); ++k)
     outputs.push_back({find(names, compiled.kernel.outputs[k]), compiled.typed.fold_of_output[k] >= 0,
-                       compiled.typed.fold_reduction[k]});
+                       compiled.typed.fold_reduction[k], compiled.typed.outputs[k]});
   return outputs;
 }
 

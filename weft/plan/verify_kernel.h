@@ -14,6 +14,7 @@ struct TermOutput {
   Term term = no_term;
   bool folds = false;  // a contribution to a coarser cell, by `reduction`
   kernel::Reduction reduction = kernel::Reduction::sum;
+  Dtype dtype = Dtype::f64;  // of the kernel's output, where the term does not say
 };
 
 class KernelTerms {

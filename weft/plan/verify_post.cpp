@@ -263,8 +263,12 @@ std::optional<std::vector<TermOutput>> PostTerms::outputs(const PostTerm& post, 
   std::vector<Term> inputs;
   bool any_aligned = false;
   Terms& terms = run_->subject().terms;
+  const bool folds = kernel::kind(at(run_->subject().instance.plan().kernels, kernel)) == kernel::Kind::fold;
   for (const PostTerm& arg : post.args) {
-    const std::optional<Value> value = term(arg, context, SIZE_MAX);
+    const bool here = folds && elements_of(run_->subject().instance.plan(), arg) >= 0;  // cell by cell
+    if (here) numbers_.push(arg.var, context.coord.part);
+    const std::optional<Value> value = term(here ? arg.args[0] : arg, context, SIZE_MAX);
+    if (here) numbers_.pop();
     if (!value) return std::nullopt;
     dtypes.push_back(value->dtype);
     inputs.push_back(arg.kind == PostTerm::Kind::reduce ? terms.cast(value->dtype, value->term) : value->term);
@@ -278,28 +282,40 @@ std::optional<std::vector<TermOutput>> PostTerms::outputs(const PostTerm& post, 
   return run_->subject().kernels.apply(kernel, post.call.scalars, dtypes, inputs, position);
 }
 
-// A folding kernel in a post folds all elements of the parts that its operands name.
-std::optional<PostTerms::Value> PostTerms::fold(const PostTerm& post, const Context& context, int kernel,
-                                                size_t output) {
+// A folding kernel in a post folds all elements of the parts that its operands name: of the first buffer's space, or of
+// the space that an operand names, `s(j in lo..hi: T)`, where what is folded lies in another one than what it is made of.
+PostTerms::Folded PostTerms::folded(const PostTerm& post, const Context& context) {
   const Instance& instance = run_->subject().instance;
+  for (const PostTerm& arg : post.args)
+    if (const int space = elements_of(instance.plan(), arg); space >= 0)
+      return {space, numbers_(arg.lo), numbers_(arg.hi), context.rank};
   const PostTerm* cell = first_cell(post);
   if (!cell) refuse_post("a fold of constants", "give it a buffer");
   const int buffer = find_buffer(instance.plan(), cell->cell.name);
   const int space = instance.buffer_space(buffer);
-  const SpaceShape& shape = run_->spaces()[space];
-  const int part = static_cast<int>(wrap(numbers_(cell->cell.parts.first), shape.parts));
-  const std::optional<int> rank = owner(buffer, part, context.rank);
+  const int64_t part = wrap(numbers_(cell->cell.parts.first), run_->spaces()[space].parts);
+  return {space, part, part + 1, owner(buffer, static_cast<int>(part), context.rank).value_or(context.rank)};
+}
+
+std::optional<PostTerms::Value> PostTerms::fold(const PostTerm& post, const Context& context, int kernel,
+                                                size_t output) {
+  const Folded what = folded(post, context);
+  const SpaceShape& shape = run_->spaces()[what.space];
   std::vector<Term> list;
   kernel::Reduction reduction = kernel::Reduction::sum;
-  for (int share = 0; share < shape.shares; ++share)
-    for (int chunk = 0; chunk < run_->chunks(rank.value_or(context.rank), context.launch, space, part); ++chunk)
-      for (int slice = 0; slice < shape.slices; ++slice) {
-        const auto values = outputs(post, {context.rank, context.launch, space, {part, share, chunk, slice}}, kernel);
-        if (!values) return std::nullopt;
-        const TermOutput& value = (*values)[std::min(output, values->size() - 1)];
-        reduction = value.reduction;
-        list.push_back(value.term);
-      }
+  for (int64_t p = what.lo; p < what.hi; ++p) {
+    const int part = static_cast<int>(wrap(p, shape.parts));
+    for (int share = 0; share < shape.shares; ++share)
+      for (int chunk = 0; chunk < run_->chunks(what.rank, context.launch, what.space, part); ++chunk)
+        for (int slice = 0; slice < shape.slices; ++slice) {
+          const auto values =
+              outputs(post, {context.rank, context.launch, what.space, {part, share, chunk, slice}}, kernel);
+          if (!values) return std::nullopt;
+          const TermOutput& value = (*values)[std::min(output, values->size() - 1)];
+          reduction = value.reduction;
+          list.push_back(value.term);
+        }
+  }
   return Value{run_->subject().terms.bag(reduction, std::move(list)), Dtype::f64};
 }
 
@@ -312,7 +328,7 @@ std::optional<PostTerms::Value> PostTerms::apply(const PostTerm& post, const Con
   if (!values) return std::nullopt;
   const TermOutput& value = (*values)[std::min(output, values->size() - 1)];
   Terms& terms = run_->subject().terms;
-  return Value{value.term, terms.has_dtype(value.term) ? terms.dtype(value.term) : Dtype::f64};
+  return Value{value.term, terms.has_dtype(value.term) ? terms.dtype(value.term) : value.dtype};
 }
 
 // ---- counts of given spaces

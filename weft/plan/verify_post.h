@@ -64,6 +64,12 @@ class PostTerms {
   std::optional<Value> reduce(const PostTerm& post, const Context& context);
   std::optional<Value> elements(const PostTerm& post, const Context& context);
   std::optional<Value> apply(const PostTerm& post, const Context& context, size_t output);
+  struct Folded {
+    int space;
+    int64_t lo, hi;  // parts
+    int rank;        // whose chunks they are
+  };
+  Folded folded(const PostTerm& post, const Context& context);
   std::optional<Value> fold(const PostTerm& post, const Context& context, int kernel, size_t output);
   std::optional<std::vector<TermOutput>> outputs(const PostTerm& post, const Context& context, int kernel);
   const PostTerm* first_cell(const PostTerm& post) const;

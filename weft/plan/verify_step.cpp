@@ -213,7 +213,7 @@ void SymbolicRun::values(const Event& event, const std::vector<Source>& sources,
     terms.clear();
     inputs.clear();
     for (size_t i = 0; i < reduced; ++i) terms.push_back(term(sources[i]));
-    if (reduced) inputs.push_back(subject_->terms.fold(flat.reduction, accumulator, terms));
+    if (reduced) inputs.push_back(subject_->terms.fold(flat.reduction, accumulator, terms, folded));
     if (reduced && kernel) inputs[0] = subject_->terms.cast(folded, inputs[0]);
     for (size_t i = reduced; i < sources.size(); ++i) inputs.push_back(term(sources[i]));
     if (!kernel) {
@@ -348,7 +348,8 @@ void SymbolicRun::accumulate(const Event& event, const Named& named, const std::
     std::vector<Term> contributions{cell.term};
     for (size_t k = 0; k < values.size(); ++k)  // a coarser space in the loop: cell by cell; else everything
       if (!named.aligned || k == i) contributions.push_back(at(values[k], output).term);
-    cell.term = subject_->terms.bag(at(values[0], output).reduction, std::move(contributions));
+    cell.term = subject_->terms.bag(at(values[0], output).reduction, std::move(contributions),
+                                    subject_->instance.dtype(buffer));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "weft/base/hash.h"
 
@@ -127,23 +128,20 @@ Term Terms::cast(Dtype dtype, Term term) {
 }
 
 // ---- reductions
-bool Terms::is_identity(kernel::Reduction reduction, Term term) const {
+// A constant is one where the cell's dtype stores it as what changes nothing: -128 begins a maximum of i8, not of i16.
+bool Terms::is_identity(kernel::Reduction reduction, std::optional<Dtype> cell, Term term) const {
   const Node& node = nodes_[term];
   if (node.kind != TermKind::constant) return false;
   const double value = std::bit_cast<double>(node.key);
-  using kernel::Reduction;
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::bit_or:
-    case Reduction::bit_xor:
-    case Reduction::logical_or: return value == 0;
-    case Reduction::prod:
-    case Reduction::logical_and: return value == 1;
-    case Reduction::min: return value == std::numeric_limits<double>::infinity();
-    case Reduction::max: return value == -std::numeric_limits<double>::infinity();
-    case Reduction::bit_and: return value == -1;
-  }
-  return false;
+  const bool integer_bits = reduction == kernel::Reduction::bit_and || reduction == kernel::Reduction::bit_or ||
+                            reduction == kernel::Reduction::bit_xor;
+  Dtype dtype = cell.value_or(integer_bits ? Dtype::i64 : Dtype::f64);
+  if (dtype == Dtype::f64x2) dtype = Dtype::f64;
+  if (integer_bits && is_float(dtype)) return false;
+  char stored[8] = {}, identity[8] = {};
+  store_f64(dtype, stored, value);
+  kernel::store_identity(reduction, dtype, identity);
+  return std::memcmp(stored, identity, sizeof stored) == 0;
 }
 
 // What was folded before it was widened on a link is the same number.
@@ -155,13 +153,14 @@ Term Terms::widened(Term term, Dtype accumulator) const {
                                                                                                           : term;
 }
 
-Term Terms::fold(kernel::Reduction reduction, Dtype accumulator, std::span<const Term> terms) {
+Term Terms::fold(kernel::Reduction reduction, Dtype accumulator, std::span<const Term> terms,
+                 std::optional<Dtype> cell) {
   const auto op = static_cast<uint8_t>(reduction);
   std::vector<Term> list;
   bool bags = false;
   for (size_t i = 0; i < terms.size(); ++i) {
     const Term term = widened(terms[i], accumulator);
-    if (is_identity(reduction, term)) continue;
+    if (is_identity(reduction, cell, term)) continue;
     const Node& node = nodes_[term];
     bags |= node.kind == TermKind::bag && node.op == op;
     if (node.kind == TermKind::fold && node.op == op && list.empty() &&
@@ -172,16 +171,16 @@ Term Terms::fold(kernel::Reduction reduction, Dtype accumulator, std::span<const
       list.push_back(term);
     }
   }
-  if (bags || list.empty()) return bag(reduction, std::move(list));
+  if (bags || list.empty()) return bag(reduction, std::move(list), cell);
   if (list.size() == 1) return list[0];
   return make(TermKind::fold, op, static_cast<uint8_t>(accumulator), 0, list);
 }
 
-Term Terms::bag(kernel::Reduction reduction, std::vector<Term> terms) {
+Term Terms::bag(kernel::Reduction reduction, std::vector<Term> terms, std::optional<Dtype> cell) {
   const auto op = static_cast<uint8_t>(reduction);
   std::vector<Term> list;
   for (Term term : terms) {
-    if (is_identity(reduction, term)) continue;
+    if (is_identity(reduction, cell, term)) continue;
     if (nodes_[term].kind == TermKind::bag && nodes_[term].op == op) {
       const auto inner = children(term);
       list.insert(list.end(), inner.begin(), inner.end());

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,8 +54,10 @@ class Terms {
   Term apply(const std::string& what, std::span<const Term> args);
   Term cast(Dtype dtype, Term term);
   // Identities are dropped; a fold as first child is continued; bags absorb what they are folded with.
-  Term fold(kernel::Reduction reduction, Dtype accumulator, std::span<const Term> terms);
-  Term bag(kernel::Reduction reduction, std::vector<Term> terms);
+  // `cell`: the dtype in which the terms lie, whose identity a constant may be.
+  Term fold(kernel::Reduction reduction, Dtype accumulator, std::span<const Term> terms,
+            std::optional<Dtype> cell = {});
+  Term bag(kernel::Reduction reduction, std::vector<Term> terms, std::optional<Dtype> cell = {});
   Term all(std::span<const Term> terms);
 
   bool has_dtype(Term term) const { return nodes_[term].dtype != untyped; }
@@ -84,7 +87,7 @@ class Terms {
   std::span<const Term> children(Term term) const {
     return {children_.data() + nodes_[term].first, nodes_[term].count};
   }
-  bool is_identity(kernel::Reduction reduction, Term term) const;
+  bool is_identity(kernel::Reduction reduction, std::optional<Dtype> cell, Term term) const;
   Term widened(Term term, Dtype accumulator) const;
   Term stripped(Term term) const;
   Term rebuild(Term term, std::vector<Term> list);

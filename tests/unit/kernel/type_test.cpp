@@ -55,9 +55,11 @@ TEST(Type, D4FoldsOfNarrowTypesWiden) {
   EXPECT_EQ(outputs("kernel k: a -> q\n  q = prod(a)", {u8}), (Dtypes{Dtype::u64}));
   EXPECT_EQ(outputs("kernel k: a -> q\n  q = sum(a)", {f64}), (Dtypes{f64}));
   EXPECT_EQ(outputs("kernel k: a -> q\n  q = sum(a > 0)", {f32}), (Dtypes{i64}));
-  EXPECT_EQ(accumulator_dtype(f16), f64);
-  EXPECT_EQ(accumulator_dtype(Dtype::u16), Dtype::u64);
-  EXPECT_EQ(accumulator_dtype(boolean), i64);
+  EXPECT_EQ(accumulator_dtype(Reduction::sum, f16), f64);
+  EXPECT_EQ(accumulator_dtype(Reduction::prod, Dtype::u16), Dtype::u64);
+  EXPECT_EQ(accumulator_dtype(Reduction::max, f16), f16);
+  EXPECT_EQ(accumulator_dtype(Reduction::sum, boolean), i64);
+  EXPECT_EQ(accumulator_dtype(Reduction::min, boolean), boolean);
 }
 
 TEST(Type, FoldsAndPositionsAreMarked) {

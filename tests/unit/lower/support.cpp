@@ -65,7 +65,9 @@ ir::Tensor random_tensor(const ir::Type& type, const ir::Sizes& sizes, std::mt19
   for (const int64_t size : tensor.shape) count *= size;
   for (int64_t k = 0; k < count; ++k) {
     if (!is_float(type.dtype)) {
-      tensor.i.push_back(static_cast<int64_t>(random() % 19) - 9);
+      unsigned char bytes[8] = {};
+      store_i64(type.dtype, bytes, static_cast<int64_t>(random() % 19) - 9);
+      tensor.i.push_back(load_i64(type.dtype, bytes));
       continue;
     }
     const double value = static_cast<double>(random() % 4001) / 1000.0 - 2.0;
@@ -185,7 +187,7 @@ class Launcher {
     for (size_t b = 0; b < lowered_.buffers.size(); ++b) {
       const BufferRecipe& recipe = lowered_.buffers[b];
       const auto whole = wholes.find(recipe.state ? recipe.state_name : recipe.value);
-      if ((recipe.output && !recipe.state) || recipe.value.empty() || whole == wholes.end()) continue;
+      if ((!recipe.input && !recipe.state) || recipe.value.empty() || whole == wholes.end()) continue;
       for (int r = 0; r < sizes_.ranks; ++r) {
         const ir::Tensor& tensor = whole->second[static_cast<size_t>(r)];
         each(r, static_cast<int>(b), [&](int64_t position, unsigned char* at) {
