@@ -109,6 +109,7 @@ TEST(CheckScheduled, E2AValueOfTheUsersElsewhere) {
   ir::Program naive = test::small("y = x * 2.0\nout y\n");
   std::string local = ir::print(naive);
   not_a_schedule(naive, replaced(local, "y = x * 2.0", "y.p = x * 2.0\ny = all_reduce(sum, y.p)"), "E2");
+  EXPECT_NO_THROW(check_scheduled(naive, ir::parse(local)));
 }
 TEST(CheckScheduled, E3SuffixesMeanWhatTheySay) {
   ir::Program naive = test::small("a = all_reduce(sum, x)\ny = a + r\nout y\n");

@@ -66,6 +66,7 @@ TEST(Split, P1TakesAnAllReduce) {
   refused(program("adam"), "split nothing", "P1", "no statement nothing");
   ir::Program q = after(program("lamb"), "cut nw 0");
   refused(q, "split nw", "P1", "finishes the pending nw.p", "leave nw whole");
+  accepted(program("adam"), "split a");
 }
 TEST(Split, P2NeedsTheDimension) {
   refused(program("adam"), "split a 1", "P2", "no dimension 1", "root 0");
@@ -93,12 +94,14 @@ TEST(Merge, M1TakesTheGatherOfAScatter) {
   refused(program("adam"), "merge a", "M1");
   refused(after(program("adam"), "split a; reorder m1"), "merge m1", "M1");
   refused(after(program("adam"), "split a; reorder m1 v1 u w1; fuse f a.s m1.s"), "merge a", "M1");
+  accepted(after(program("adam"), "split a"), "merge a");
 }
 TEST(Merge, M2NobodyElseReadsTheSlice) {
   ir::Program p = small("a = all_reduce(sum, g)\ny = a * 2.0\nout a\nout y\n");
   refused(after(p, "split a; reorder y"), "merge a", "M2", "read by y.s");
   ir::Program q = small("a = all_reduce(sum, g)\nupdate w = a\nout a\n");
   refused(after(q, "split a; store w"), "merge a", "M2", "stored");
+  accepted(after(q, "split a"), "merge a");
 }
 
 TEST(Reorder, MovesBeforeTheGather) {
@@ -127,10 +130,13 @@ TEST(Reorder, R1ComputationsNotYetCutInNoBlock) {
   refused(after(program("adam"), "split a; reorder m1"), "reorder m1.s", "R1", "cut already");
   refused(after(program("adam"), "split a; fuse k m1 v1"), "reorder m1", "R1", "block k", "before fusing");
   refused(small("y = r cut 0\nz1 = all_gather(y)\nout z1\n"), "cut y 1", "R1", "says `cut 0` itself");
+  accepted(after(program("adam"), "split a"), "reorder m1");
+  accepted(small("y = r * 2.0\nout y\n"), "cut y 1");
 }
 TEST(Reorder, R2OnlyWhatIsReplicated) {
   refused(program("mlp"), "reorder a", "R2", "sliced(2)");
   refused(small("y = x * 2.0\nout y\n"), "cut y 0", "R2", "local");
+  accepted(small("y = r * 2.0\nout y\n"), "cut y 0");
 }
 TEST(Reorder, R3NeedsAGather) {
   refused(after(program("adam"), "split a"), "reorder w1", "R3", "no operand of w1 comes from a gather", "`cut w1 0`");
@@ -166,10 +172,12 @@ TEST(Store, KeepsAPart) {
 TEST(Store, T1AReplicatedState) {
   refused(program("adam"), "store g", "T1", "not a state");
   refused(after(program("adam"), "split a; reorder m1 v1 u w1; store m"), "store m", "T1", "already");
+  accepted(after(program("adam"), "split a; reorder m1 v1 u w1"), "store m");
 }
 TEST(Store, T2UpdatedWithAGather) {
   refused(after(program("adam"), "split a"), "store m", "T2", "m is updated with m1", "reorder m1 first");
   refused(small("a = all_reduce(sum, g)\ny = a + w\nout y\n"), "store w", "T2", "nothing");
+  accepted(after(program("adam"), "split a; reorder m1"), "store m");
 }
 TEST(Store, T3ReadersWorkOnSlices) {
   ir::Program q = after(program("lamb"), "split a; reorder m1 v1 u nu w1");
@@ -189,6 +197,8 @@ TEST(Store, T4OneCut) {
 TEST(Store, T5NoOutput) {
   ir::Program p = small("a = all_reduce(sum, g)\ny = a + w\nupdate w = y\nout w\n");
   refused(after(p, "split a; reorder y"), "store w", "T5", "output");
+  p = small("a = all_reduce(sum, g)\ny = a + w\nupdate w = y\nout y\n");
+  accepted(after(p, "split a; reorder y"), "store w");
 }
 
 TEST(Fuse, K1TwoMembersInNoOtherBlock) {
@@ -235,6 +245,7 @@ TEST(Fuse, K5NoReaderOfAGather) {
 TEST(Fuse, K6NoMatmul) {
   refused(after(program("mlp"), "split s"), "fuse f z s.s", "K6", "z is matmul", "overlap");
   refused(program("moe"), "fuse f a y", "K6", "all_to_all");
+  accepted(after(program("mlp"), "split s; reorder d y"), "fuse f s.s d.s y.s y");
 }
 TEST(Fuse, K7NoWholeReadOfAStateUpdatedInParts) {
   ir::Program q = after(program("lamb"), "split a; reorder m1 v1 u nu w1");
@@ -272,8 +283,14 @@ TEST(Overlap, O1TwoMembers) {
   refused(after(program("attention_end"), "split s; reorder d y; fuse f s.s d.s y.s y"), "overlap o layer s.s", "O1",
           "already in f", "name f");
 }
-TEST(Overlap, O2Acyclic) { refused(program("adam"), "overlap o m1 w1", "O2", "left out"); }
-TEST(Overlap, O3Linked) { refused(program("adam"), "overlap o m1 v1", "O3", "independent"); }
+TEST(Overlap, O2Acyclic) {
+  refused(program("adam"), "overlap o m1 w1", "O2", "left out");
+  checked(program("adam"), "overlap o m1 u");
+}
+TEST(Overlap, O3Linked) {
+  refused(program("adam"), "overlap o m1 v1", "O3", "independent");
+  checked(program("adam"), "overlap o a m1");
+}
 TEST(Overlap, O4InParts) {
   ir::Program p = ir::parse(
       "program 1 t\ndim B H F\nin x f32[B, H] sliced(0)\nin w f32[H, F] sliced(1)\n"
@@ -297,18 +314,20 @@ TEST(Commute, C1OneSum) {
   refused(small("a = all_reduce(max, x)\ny = 2.0 * a\nout y\n"), "commute y", "C1");
   refused(small("y = 2.0 * r\nout y\n"), "commute y", "C1");
   refused(small("a = all_reduce(sum, x)\nc = all_reduce(sum, x)\ny = a + c\nout y\n"), "commute y", "C1");
+  accepted(small("a = all_reduce(avg, x)\ny = 2.0 * a\nout y\n"), "commute y");
 }
 TEST(Commute, C2Linear) {
   refused(small("a = all_reduce(sum, x)\ny = 2.0 * a + b\nout y\n"), "commute y", "C2", "not linear in a",
           "once per rank");
   refused(small("a = all_reduce(sum, x)\ny = tanh(a)\nout y\n"), "commute y", "C2");
+  accepted(small("a = all_reduce(sum, x)\ny = -a / 4.0\nout y\n"), "commute y");
 }
 TEST(Commute, C3OthersReplicated) {
   accepted(small("a = all_reduce(sum, x)\ny = r * a\nout y\n"), "commute y");
   refused(small("a = all_reduce(sum, x)\ny = a * q\nv = all_gather(y)\nout v\n"), "commute y", "C3", "q is sliced(0)");
 }
 
-TEST(Narrow, AppliedAndRefused) {
+TEST(Narrow, G1_G2_AppliedAndRefused) {
   ir::Program q = after(program("adam"), "split a; reorder m1 v1 u w1");
   const std::string text = ir::print(accepted(q, "narrow w1 f16"));
   EXPECT_NE(text.find("w1.n.s = f16(w1.s)\nw1.n = all_gather(w1.n.s)\nw1 = f32(w1.n)\n"), std::string::npos) << text;
