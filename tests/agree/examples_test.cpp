@@ -170,9 +170,11 @@ TEST_P(Examples, EveryScheduleGivesTheMeaning) {
   const ir::Program program = ir::parse(source(GetParam()));
   const auto space = schedules_of(program, random);
   const std::vector<int64_t> boundaries = {127, 129, 255, 257, 1023, 1025, 4095, 4097};
-  for (int ranks = 1; ranks <= 8; ranks++) {
-    std::vector<int64_t> sizes = {ranks % 2 ? static_cast<int64_t>(random() % 131)
-                                            : boundaries[random() % boundaries.size()]};
+  // A sample takes every other number of ranks, so that two examples meet all of them.
+  const int first = slow() ? 1 : 1 + static_cast<int>(GetParam().size() % 2);
+  for (int ranks = first; ranks <= 8; ranks += slow() ? 1 : 2) {
+    std::vector<int64_t> sizes = {random() % 2 ? static_cast<int64_t>(random() % 131)
+                                               : boundaries[random() % boundaries.size()]};
     if (slow()) {
       sizes = boundaries;
       for (int64_t elements = 0; elements <= 130; elements++) sizes.push_back(elements);
