@@ -10,37 +10,6 @@
 namespace weft::api {
 namespace {
 
-// Row-major pieces: outer x (extent of dim) x inner.
-struct Strides {
-  int64_t outer = 1, extent = 1, inner = 1;
-};
-
-Strides strides(const std::vector<int64_t>& shape, int dim) {
-  Strides s;
-  for (int d = 0; d < static_cast<int>(shape.size()); d++)
-    (d < dim ? s.outer : d == dim ? s.extent : s.inner) *= shape[static_cast<size_t>(d)];
-  return s;
-}
-
-template <typename T>
-void copy_slice(const std::vector<T>& from, std::vector<T>& to, const Strides& s, int64_t begin, int64_t end) {
-  if (from.empty()) return;
-  for (int64_t o = 0; o < s.outer; o++)
-    to.insert(to.end(), from.begin() + (o * s.extent + begin) * s.inner, from.begin() + (o * s.extent + end) * s.inner);
-}
-
-template <typename T>
-void join_rows(std::vector<T>& out, const std::vector<ir::Tensor>& slices, std::vector<T> ir::Tensor::*data, int dim) {
-  const Strides first = strides(slices[0].shape, dim);
-  for (int64_t o = 0; o < first.outer; o++)
-    for (const ir::Tensor& slice : slices) {
-      const Strides s = strides(slice.shape, dim);
-      const auto& from = slice.*data;
-      if (!from.empty())
-        out.insert(out.end(), from.begin() + o * s.extent * s.inner, from.begin() + (o + 1) * s.extent * s.inner);
-    }
-}
-
 // Each rank's group's value; nothing on ranks that have none.
 std::vector<ir::Tensor> whole_values(std::vector<ir::Tensor> per_rank, const ir::Type& type,
                                      const ir::GroupRanks& group) {
@@ -50,7 +19,7 @@ std::vector<ir::Tensor> whole_values(std::vector<ir::Tensor> per_rank, const ir:
     if (!ir::present(type, group, members[0])) continue;
     std::vector<ir::Tensor> slices;
     for (const int rank : members) slices.push_back(per_rank[static_cast<size_t>(rank)]);
-    for (const int rank : members) per_rank[static_cast<size_t>(rank)] = join_slices(slices, sliced->dim);
+    for (const int rank : members) per_rank[static_cast<size_t>(rank)] = ir::concatenate(slices, sliced->dim);
   }
   return per_rank;
 }
@@ -58,26 +27,8 @@ std::vector<ir::Tensor> whole_values(std::vector<ir::Tensor> per_rank, const ir:
 }  // namespace
 
 ir::Tensor slice(const ir::Tensor& whole, int dim, int rank, int ranks) {
-  const Strides s = strides(whole.shape, dim);
-  const auto [begin, end] = ir::slice_of(s.extent, rank, ranks);
-  ir::Tensor out;
-  out.dtype = whole.dtype;
-  out.shape = whole.shape;
-  out.shape[static_cast<size_t>(dim)] = end - begin;
-  copy_slice(whole.f, out.f, s, begin, end);
-  copy_slice(whole.i, out.i, s, begin, end);
-  return out;
-}
-
-ir::Tensor join_slices(const std::vector<ir::Tensor>& slices, int dim) {
-  ir::Tensor out = slices[0];
-  out.f.clear();
-  out.i.clear();
-  out.shape[static_cast<size_t>(dim)] = 0;
-  for (const ir::Tensor& slice : slices) out.shape[static_cast<size_t>(dim)] += slice.shape[static_cast<size_t>(dim)];
-  join_rows(out.f, slices, &ir::Tensor::f, dim);
-  join_rows(out.i, slices, &ir::Tensor::i, dim);
-  return out;
+  const auto [begin, end] = ir::slice_of(whole.shape[static_cast<size_t>(dim)], rank, ranks);
+  return ir::slice(whole, dim, begin, end);
 }
 
 ir::Values patterned_values(const ir::Program& program, const ir::Sizes& sizes, int launch, const ir::Values& states) {

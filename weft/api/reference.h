@@ -9,9 +9,8 @@
 
 namespace weft::api {
 
-// Cuts a whole tensor along `dim` into the slice of `rank`, and puts slices together again.
+// The slice of `rank` of a whole tensor along `dim`.
 ir::Tensor slice(const ir::Tensor& whole, int dim, int rank, int ranks);
-ir::Tensor join_slices(const std::vector<ir::Tensor>& slices, int dim);
 
 // Inputs of launch `launch` (from 1) and, where `states` is empty, patterned states; as evaluate() wants them.
 ir::Values patterned_values(const ir::Program& program, const ir::Sizes& sizes, int launch, const ir::Values& states);

@@ -198,6 +198,11 @@ void Emitter::add_once(Item item) {
   once_.insert(once_.end(), items.begin(), items.end());
 }
 
+void Emitter::add_once_at(const Site& site, Body steps) {
+  if (site.kind == Site::Kind::root) return add_once(algo::when(at_root(site), std::move(steps)));
+  for (Item& item : steps) add_once(std::move(item));
+}
+
 void Emitter::flush() {
   if (!once_.empty()) lane_.push_back(algo::when("c == 0", std::exchange(once_, {})));
 }

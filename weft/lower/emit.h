@@ -99,8 +99,9 @@ class Emitter {
   void at(const ir::Name& value);         // what is added next belongs to its group, and is where the value is
   void at_all_of(const ir::Name& value);  // the same, on all groups of its kind
   plan::Body placed(plan::Body items) const;
-  void add(plan::Item item);       // every channel
-  void add_once(plan::Item item);  // channel 0
+  void add(plan::Item item);                             // every channel
+  void add_once(plan::Item item);                        // channel 0
+  void add_once_at(const Site& site, plan::Body steps);  // the same, where the statement works
   void add_placed(plan::Body items);
   void flush();
   void touch(const plan::Body& body);

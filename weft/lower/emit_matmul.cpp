@@ -25,7 +25,6 @@ expr::Expr extent(const ir::Type& type, size_t d, const GroupMap& group) {
 
 void Emitter::matmul(const ir::Op& op) {
   const ir::Type& w = work_.types.at(op.args[1]);
-  const Site s = site(work_, op);
   KernelMaker kernel(work_, work_.id(op.name));
   for (const ir::Name& arg : op.args) kernel.input(work_.id(arg));
   const Id base = work_.id(op.name);
@@ -48,10 +47,7 @@ void Emitter::matmul(const ir::Op& op) {
   step.kernel = kernel.finish({work_.id(op.name)});
   const bool sliced = std::holds_alternative<ir::Sliced>(work_.types.at(op.name).layout);
   step.targets = homes(op.name, sliced ? Site{Site::Kind::part, ""} : Site{});
-  if (s.kind == Site::Kind::root)
-    add_once(algo::when(at_root(s), {step}));
-  else
-    add_once(step);
+  add_once_at(site(work_, op), {step});
   work_.matmul_scalars[op.name] = step.kernel.scalars;
   made_here(op.name, step.label);
 }

@@ -127,11 +127,7 @@ void Emitter::join_channels(const Fold& fold) {
     await.all_channels = true;
     step.after = {await};
   }
-  const Site s = site(work_, *fold.op);
-  if (s.kind == Site::Kind::root)
-    add_once(algo::when(at_root(s), {step}));
-  else
-    add_once(step);
+  add_once_at(site(work_, *fold.op), {step});
   made_here(fold.op->name, step.label);
 }
 
@@ -166,14 +162,9 @@ void Emitter::small_fold(const ir::Op& op) {
   fold.kernel = kernel.finish({work_.id(op.name)});
   fold.targets = {algo::accumulate(buffer.name, algo::part("0"))};
   const Id text = label("loc");
-  const Body steps = {
-      algo::copy(label("zero"), algo::constant(identity(op, fold_accumulator(op, v.type->dtype))), {partial}), fold,
-      algo::copy(text, partial, homes(op.name, {}))};
-  const Site s = site(work_, op);
-  if (s.kind == Site::Kind::root)
-    add_once(algo::when(at_root(s), steps));
-  else
-    for (const Item& item : steps) add_once(item);
+  add_once_at(site(work_, op),
+              {algo::copy(label("zero"), algo::constant(identity(op, fold_accumulator(op, v.type->dtype))), {partial}),
+               fold, algo::copy(text, partial, homes(op.name, {}))});
   made_here(op.name, text);
 }
 
@@ -276,11 +267,7 @@ void Emitter::small_map(const ir::Op& op) {
   kernel.map(op);
   step.kernel = kernel.finish({work_.id(op.name)});
   step.targets = homes(op.name, {});
-  const Site s = site(work_, op);
-  if (s.kind == Site::Kind::root)
-    add_once(algo::when(at_root(s), {step}));
-  else
-    add_once(step);
+  add_once_at(site(work_, op), {step});
   made_here(op.name, step.label);
 }
 
