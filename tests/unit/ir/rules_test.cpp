@@ -322,6 +322,10 @@ TEST(Rules, L5_conversions_get_what_they_take) {
             "once per rank\n"
             "    y = all_reduce(sum, b)\n                        ^\n    drop it; to multiply by the number of ranks "
             "say so: x * ranks");
+  EXPECT_NE(said("y = all_reduce(prod, b)\n").find("drop it; to raise it to the number of ranks say so: x ^ ranks"),
+            std::string::npos);
+  EXPECT_NE(said("y = reduce_scatter(max, b, 0)\n").find("\n    take its slice: b cut 0"), std::string::npos);
+  accepts("y = b ^ ranks\nz2 = b cut 0\nz3 = all_gather(z2)\nout y\nout z3\n");
 }
 TEST(Rules, L6_the_pending_reduction) {
   accepts("y = all_reduce(sum, s)\ny1 = reduce_scatter(max, m, 0)\nout y\n");
