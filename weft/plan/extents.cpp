@@ -165,15 +165,9 @@ int64_t Extents::part_size(int space, int64_t part) const {
   return m.begin.empty() ? m.each : m.begin[p + 1] - m.begin[p];
 }
 
-// Even parts have floor or ceil(U / parts) units, the last of all may be short and is in the last part; so one part
-// other than the last, and the last, are all that need looking at.
+// Of a cut space. Even parts have floor or ceil(U / parts) units, the first has floor; the last of all units may be short
+// and is in the last part. So a part other than the first and the last, and the last, are all that need looking at.
 int64_t Extents::largest_part(const Measure& m) const {
-  int64_t largest = 0;
-  if (!m.cut) {
-    if (m.begin.empty()) return m.each;
-    for (size_t p = 0; p + 1 < m.begin.size(); ++p) largest = std::max(largest, m.begin[p + 1] - m.begin[p]);
-    return largest;
-  }
   const int64_t units = ceil_div(m.shape.axis, m.unit), last = m.shape.axis - axis_begin(m, m.parts - 1);
   const int64_t others = m.parts == 1 ? 0 : (units / m.parts + (units % m.parts >= 2 ? 1 : 0)) * m.unit;
   return std::max(last, others) * m.shape.outer * m.shape.inner;
@@ -200,10 +194,21 @@ Range Extents::share(int space, int64_t part, int channel) const {
   return {border(size, grain, channel, channels), border(size, grain, channel + 1, channels)};
 }
 
+// The largest part has not the largest share of every channel: of 8 channels, channel 3 has an element of a part of 2
+// (2 * 4 / 8 - 2 * 3 / 8 = 1), and none of a part of 3. So every size that a part has is asked.
 int64_t Extents::chunks(int space, int channel) const {
   const Measure& m = at(space);
-  const int64_t size = largest_part(m), channels = instance_->channels();
-  return ceil_div(border(size, m.grain, channel + 1, channels) - border(size, m.grain, channel, channels), m.chunk);
+  const int64_t channels = instance_->channels();
+  const auto chunks_of = [&](int64_t size) {
+    return ceil_div(border(size, m.grain, channel + 1, channels) - border(size, m.grain, channel, channels), m.chunk);
+  };
+  if (m.cut)  // these are all the sizes there are
+    return std::max(
+        {chunks_of(part_size(space, 0)), chunks_of(largest_part(m)), chunks_of(part_size(space, m.parts - 1))});
+  if (m.begin.empty()) return chunks_of(m.each);
+  int64_t most = 0;
+  for (int64_t p = 0; p < m.parts; ++p) most = std::max(most, chunks_of(part_size(space, p)));
+  return most;
 }
 
 Range Extents::chunk(int space, int64_t part, int channel, int64_t chunk) const {

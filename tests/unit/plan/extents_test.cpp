@@ -111,19 +111,41 @@ TEST(Extents, CoarsePartsAreRunsOfFineOnes) {
       }
 }
 
+// A loop must reach every chunk of every part: the largest part has not the largest share of every channel.
+void expect_most_chunks(const Instance& in, const Extents& e, int64_t grain) {
+  for (int channel = 0; channel < in.channels(); ++channel) {
+    int64_t most = 0;
+    for (int64_t p = 0; p < in.parts(0); ++p)
+      most = std::max(most, (e.share(0, p, channel).size() + grain - 1) / grain);
+    ASSERT_EQ(e.chunks(0, channel), most) << "channel " << channel << " of " << in.channels();
+  }
+}
+
 TEST(Extents, ChunksAreTheLargestOverParts) {
-  for (int parts = 1; parts <= 9; ++parts)
-    for (const int grain : {1, 3, 16})
-      for (int64_t size = 0; size <= 130; ++size) {
-        const Instance in(plan_of(fmt::format("space s parts {} even grain {}\n", parts, grain), 2), 2);
-        const Extents e(in, {cut({1, size, 1})}, {grain});
-        for (int channel = 0; channel < 2; ++channel) {
-          int64_t most = 0;
-          for (int64_t p = 0; p < parts; ++p)
-            most = std::max(most, (e.share(0, p, channel).size() + grain - 1) / grain);
-          ASSERT_EQ(e.chunks(0, channel), most) << parts << " " << grain << " " << size;
-        }
+  for (int channels = 1; channels <= 17; ++channels)
+    for (int parts = 1; parts <= 9; ++parts)
+      for (const int grain : {1, 3, 16}) {
+        const Instance in(plan_of(fmt::format("space s parts {} even grain {}\n", parts, grain), channels), 2);
+        for (int64_t size = 0; size <= 130; ++size)
+          for (const Cut& c : {Cut{1, size, 1}, Cut{3, size, 2}}) {
+            SCOPED_TRACE(fmt::format("{} x {} x {} in {} grain {}", c.outer, c.axis, c.inner, parts, grain));
+            expect_most_chunks(in, Extents(in, {cut(c)}, {grain}), grain);
+            if (HasFatalFailure()) return;
+          }
       }
+}
+
+TEST(Extents, ChunksAreTheLargestOverGivenParts) {
+  for (int channels = 1; channels <= 17; ++channels)
+    for (const int grain : {1, 4}) {
+      const Instance in(plan_of(fmt::format("space s parts 3 given grain {}\n", grain), channels), 2);
+      for (int64_t a = 0; a <= 20; ++a)
+        for (int64_t b = 0; b <= 20; ++b) {
+          SCOPED_TRACE(fmt::format("{} and {} grain {}", a, b, grain));
+          expect_most_chunks(in, Extents(in, {{Given{{a, 0, b}}, {}, nullptr}}, {grain}), grain);
+          if (HasFatalFailure()) return;
+        }
+    }
 }
 
 TEST(Extents, LoopsGoOverTheSpaceWithMostChunks) {
