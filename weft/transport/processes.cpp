@@ -33,7 +33,9 @@
 namespace weft::transport {
 namespace {
 
-constexpr int64_t grace_ns = 1'200'000'000;  // from the first failure to SIGKILL
+constexpr int64_t grace_ns = 1'200'000'000;          // from the first failure to SIGKILL
+constexpr int64_t look_every_ns = 100'000'000;       // for ranks that are stopped
+constexpr int64_t stopped_after_ns = 1'000'000'000;  // beyond the timeout: peers that wait know more
 
 std::string death_remedy(int signal) {
   switch (signal) {
@@ -67,6 +69,14 @@ class ProcessTransport final : public HostTransport {
  private:
   pid_t parent_;
 };
+
+// As /proc says it: R running, S sleeping, T stopped by a signal, t by a debugger ...; ? where it cannot be read.
+char state_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string stat((std::istreambuf_iterator<char>(file)), {});
+  const size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && name_end + 2 < stat.size() ? stat[name_end + 2] : '?';
+}
 
 void close_all(std::vector<int>& fds) {
   for (int& fd : fds)
@@ -107,6 +117,7 @@ ProcessGroup::ProcessGroup(int ranks, const RankOptions& options, const Body& bo
   if (ranks < 1) throw Error(ErrorKind::user, fmt::format("{} ranks cannot be started", ranks), "one at least");
   check_environment();
   require_one_thread();
+  timeout_ns_ = options.timeout_ns > 0 ? options.timeout_ns : env_int("WEFT_TIMEOUT_S") * 1'000'000'000;
   void* memory = mmap(nullptr, static_cast<size_t>(Board::bytes(ranks)), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -196,14 +207,32 @@ void ProcessGroup::note_death(int rank, int status) {
 std::string ProcessGroup::seen_doing(int rank) const {
   const pid_t pid = children_.at(static_cast<size_t>(rank)).pid;
   if (pid <= 0) return "is gone";
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string stat((std::istreambuf_iterator<char>(file)), {});
-  const size_t name_end = stat.rfind(')');
-  const char state = name_end != std::string::npos && name_end + 2 < stat.size() ? stat[name_end + 2] : '?';
+  const char state = state_of(pid);
   if (state == 'T' || state == 't')
     return fmt::format("is stopped (process {}: SIGSTOP, or a debugger); kill -CONT {} lets it go on", pid, pid);
   const char* how = state == 'R' ? "running" : state == 'D' ? "in the disk's or driver's hands" : "sleeping";
   return fmt::format("is alive and {} (process {}), in code of its own", how, pid);
+}
+
+// Nobody may be waiting for a rank that is stopped: the others have answered, or end. Then only the parent can tell.
+// A parent that was itself away (stopped with its ranks, by Ctrl-Z) counts from when it is back.
+void ProcessGroup::note_stopped() {
+  const int64_t now = now_ns(), since = now - looked_at_ns_;
+  if (since < look_every_ns || board_->abort.load(std::memory_order_acquire)) return;
+  looked_at_ns_ = now;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    Child& child = children_[static_cast<size_t>(rank)];
+    if (child.pid <= 0 || since > 10 * look_every_ns || state_of(child.pid) != 'T')
+      child.stopped_at_ns = 0;
+    else if (child.stopped_at_ns == 0)
+      child.stopped_at_ns = now;
+    else if (now - child.stopped_at_ns > timeout_ns_ + stopped_after_ns)
+      return board_raise(*board_, ranks(),
+                         {ErrorKind::timeout, rank,
+                          fmt::format("rank {} has done nothing for {}: it {}", rank,
+                                      human_ns(static_cast<double>(now - child.stopped_at_ns)), seen_doing(rank)),
+                          timeout_remedy()});
+  }
 }
 
 bool ProcessGroup::reap() {
@@ -219,6 +248,7 @@ bool ProcessGroup::reap() {
     else
       all_gone = false;
   }
+  if (!all_gone) note_stopped();
   if (!all_gone && board_->abort.load(std::memory_order_acquire)) {
     if (failed_at_ns_ == 0)
       failed_at_ns_ = now_ns();

@@ -380,6 +380,36 @@ TEST(Processes, ARankThatDoesNotAnswerIsDescribed) {
   EXPECT_NE(e.remedy().find("WEFT_TIMEOUT_S"), std::string::npos);
 }
 
+// The others have answered, and nobody waits for the rank that is stopped but the parent.
+TEST(Processes, AStoppedRankThatNoPeerWaitsForIsNamedByTheParent) {
+  for (const bool answered : {false, true}) {
+    auto job = start_processes(2,
+                               [=](Transport&) {
+                                 return [=](Transport& t, std::string_view) -> std::string {
+                                   if (t.rank() == 1 && !answered) raise(SIGSTOP);
+                                   return std::to_string(getpid());
+                                 };
+                               },
+                               {.timeout_ns = second / 4});
+    const int64_t begin = now_ns();
+    const Error e = error_of([&] {
+      for (int r = 0; r < 2; ++r) job->send(r, "go");
+      for (int r = 0; r < 2; ++r) {
+        const pid_t pid = std::stoi(job->receive(r, 600 * second));
+        if (r == 1) kill(pid, SIGSTOP);
+      }
+      job->finish();
+    });
+    EXPECT_EQ(e.kind(), ErrorKind::timeout);
+    EXPECT_NE(e.message().find("rank 1 has done nothing for"), std::string::npos) << e.what();
+    EXPECT_NE(e.message().find("it is stopped (process "), std::string::npos) << e.what();
+    EXPECT_NE(e.remedy().find("WEFT_TIMEOUT_S"), std::string::npos);
+    EXPECT_LT(now_ns() - begin, 8 * second);
+    job.reset();
+    EXPECT_FALSE(has_children());
+  }
+}
+
 TEST(Processes, TheRemedyOfADeathGoesWithItsSignal) {
   const std::pair<int, const char*> ways[] = {{SIGKILL, "oom"}, {SIGSEGV, "core"}, {SIGTERM, "asked it to end"}};
   for (const auto& [signal, remedy] : ways) {
