@@ -1,6 +1,7 @@
 // Instance: a plan with its number of ranks and parameters. Names become indices, expressions become numbers or code.
 #include <algorithm>
 
+#include "weft/base/limits.h"
 #include "weft/plan/instance_impl.h"
 
 namespace weft::plan {
@@ -231,7 +232,8 @@ Instance::Instance(Plan plan, int ranks, const std::map<Id, std::string>& params
   take_tables(impl);
   take_lets(impl);
   const int64_t channels = impl.plan.channels ? constant(impl, impl.plan.channels, "the number of channels") : 1;
-  if (channels < 1 || channels > 1024) refuse(fmt::format("{} channels", channels), "1 to 1024");
+  if (channels < 1 || channels > most_channels)
+    refuse(fmt::format("{} channels", channels), fmt::format("1 to {}", most_channels));
   impl.channels = static_cast<int>(channels);
   take_spaces(impl);
   take_buffers(impl);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/base/limits.h"
 #include "weft/ir/names.h"
 
 namespace weft::schedule {
@@ -40,7 +41,7 @@ class LaunchLine {
     if (among(word, {"simple", "ll", "ll128"}))
       set(config_.protocol, word, "protocol");
     else if (word == "channels")
-      set(config_.channels, static_cast<int>(count("channels", 1024)), word);
+      set(config_.channels, static_cast<int>(count("channels", most_channels)), word);
     else if (word == "chunk_bytes")
       set(config_.chunk_bytes, count("chunk_bytes", int64_t{1} << 40), word);
     else if (word == "order")

@@ -26,8 +26,8 @@ Prediction simulate(const plan::Instance& instance, const std::vector<plan::Spac
     throw Error(ErrorKind::user, fmt::format("{} launches to simulate", options.launches), "ask for one or more");
   if (network.costs.empty() || network.costs.size() > 65536 || network.ports < 1 || network.ports > 65535)
     throw Error(ErrorKind::user, "a machine without costs or ports", "give at least one LinkCost and one port");
-  if (instance.ranks() >= 1 << 22 || instance.channels() > 1024 || instance.plan().families.size() > 500)
-    throw Error(ErrorKind::unsupported, "more than 4 Mi ranks, 1024 channels or 500 link families in a simulation",
+  if (instance.ranks() >= 1 << 22 || instance.plan().families.size() > 500)
+    throw Error(ErrorKind::unsupported, "more than 4 Mi ranks or 500 link families in a simulation",
                 "simulate fewer ranks; the plan scales");
   Cells cells(instance, spaces, chunk_elements);
   return Engine(instance, cells, network, options, representatives(instance, cells, network, options.fold)).run();

@@ -82,6 +82,15 @@ TEST(VerifyV1, RejectsMixedDtypes) {
                   "  loop s:\n    x[0 : n], h[0 : n] -> add -> y[0 : n]\n"),
           "V1", "meet");
 }
+TEST(VerifyV1, TakesAsManyChannelsAsALaunchHas) {
+  const auto plan = [](int channels) {
+    return plan_of(fmt::format("channels {}\n", channels) + copy_space + copy_buffers + copy_post, copy_body);
+  };
+  VerifyOptions options;
+  options.ranks = {2};
+  accepts(plan(64), options);
+  rejects(plan(65), "V1", "65 channels", options);
+}
 TEST(VerifyV1, RejectsMoreOutputsThanTargets) {
   rejects(
       plan_of("channels 1\n" + copy_space + copy_buffers + copy_post + "kernel two: a -> y, z\n  y = a\n  z = a + 1\n",
