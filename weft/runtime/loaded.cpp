@@ -4,12 +4,15 @@
 #include <algorithm>
 
 #include "weft/base/hash.h"
+#include "weft/base/limits.h"
 #include "weft/base/text.h"
-#include "weft/plan/verify.h"
+#include "weft/plan/verify_here.h"
 #include "weft/runtime/bound.h"
 
 namespace weft::runtime {
 namespace {
+
+static_assert(max_channels == most_channels, "every channel of a plan has a header on the board");
 
 constexpr int64_t default_payload_bytes = 256 << 10;  // of a slot: four of them fit a second-level cache
 
@@ -38,7 +41,7 @@ void verify_once(transport::Transport& transport, const plan::Plan& plan, const 
       verify.mappable = [&transport, all](int, int peer) {
         return peer < transport.size() ? transport.mappable(peer) : all;
       };
-      plan::require_verified(plan, verify);
+      plan::require_verified_here(plan, transport.size(), verify);
     } catch (const Error& error) { problem = error.what(); }
   }
   const std::string told = transport.exchange(problem, "verify a plan")[0];
@@ -66,9 +69,6 @@ Loaded::Loaded(Communicator::Impl& of, const plan::Plan& plan, const LoadOptions
                  {"program, schedule and machine", options.identity},
                  {"settings", settings}});
   identity = hash64(text + "\n" + params + "\n" + options.identity + "\n" + settings);
-  if (instance.channels() > max_channels)
-    throw Error(ErrorKind::unsupported, fmt::format("plan {} has {} channels", name(), instance.channels()),
-                fmt::format("use {} at most", max_channels));
   if (options.verify) verify_once(transport, plan, options);
   assembly = plan::assemble(instance);
   typing = std::make_unique<Typing>(assembly);
