@@ -201,9 +201,9 @@ class PostMaker {
     // Local and pending inputs alike are every rank's own.
     const bool local =
         std::holds_alternative<ir::Local>(v.type->layout) || std::holds_alternative<ir::Partial>(v.type->layout);
-    if (group.is_world() && place.guard.empty() && (!local || place.peer.empty()))
-      return cell(algo::slice(buffer, parts));
     const auto* root = std::get_if<ir::Root>(&v.type->layout);
+    if (group.is_world() && place.guard.empty() && !root && (!local || place.peer.empty()))
+      return cell(algo::slice(buffer, parts));
     std::string peer = local && !place.peer.empty() ? group.peer(place.peer) : "r";
     if (root) peer = group.peer(root->rank);
     if (std::holds_alternative<ir::Sliced>(v.type->layout)) peer = group.peer(place.part);
@@ -250,15 +250,17 @@ class PostMaker {
     return term;
   }
 
-  // Of the first buffer in it.
+  // Of the first buffer in it; -1: it has none. Elements that are read whole are no cells to go over: none of the spaces.
   int space_of(const PostTerm& term) const {
+    constexpr int read_whole = -2;
+    if (term.kind == PostTerm::Kind::reduce && !term.reduction_param.empty()) return read_whole;
     if (term.kind == PostTerm::Kind::cell) {
       const int buffer = find_buffer(work_.out.plan, term.cell.name);
       const Id& name = work_.out.plan.buffers[static_cast<size_t>(buffer)].space;
       return find_space(work_.out.plan, name);
     }
     for (const PostTerm& arg : term.args)
-      if (const int found = space_of(arg); found >= 0) return found;
+      if (const int found = space_of(arg); found != -1) return found;
     return -1;
   }
 
