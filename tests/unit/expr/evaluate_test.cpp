@@ -1,11 +1,13 @@
 // Scalar evaluation, integer byte code, linearity, Philox.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <map>
 
 #include "tests/unit/expr/random_tree.h"
 #include "weft/expr/expr.h"
+#include "weft/expr/functions_impl.h"
 #include "weft/expr/philox.h"
 
 using namespace weft;
@@ -227,10 +229,26 @@ TEST(Linearity, L7Refuses) {
   EXPECT_EQ(linearity(parse("min(p, q)", Syntax::program), pending, "max"), Linearity::nonlinear);
 }
 
-// Known answers of Philox4x32-10 (Random123's kat_vectors): counter and key all zero, and all ones for the low words.
+// Known answers of Philox4x32-10 (Random123's kat_vectors): counter and key all zero, all ones, and digits of pi. The last
+// counter word of philox_word is always 0, so the other two go through the rounds of kernels (functions_impl.h), which
+// must agree with philox_word where both say something.
+std::array<uint32_t, 4> ten_rounds(wm::Counter counter, uint64_t key) {
+  for (uint32_t round = 0; round < 10; round += 2) counter = wm::two_rounds(counter, key, round);
+  return {counter.a, counter.b, counter.c, counter.d};
+}
+
 TEST(Philox, KnownAnswers) {
-  const uint32_t zero[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+  const std::array<uint32_t, 4> zero = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
   for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(philox_word(0, 0, i), zero[i]);
+  EXPECT_EQ(ten_rounds({0, 0, 0, 0}, 0), zero);
+  const uint32_t ones = ~0u;
+  EXPECT_EQ(ten_rounds({ones, ones, ones, ones}, ~uint64_t{0}),
+            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(ten_rounds({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822),
+            (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  const std::array<uint32_t, 4> words = ten_rounds({7, 1, 5, 0}, 0x123456789abcdef0);
+  for (uint64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(philox_word(0x123456789abcdef0, 5, (((uint64_t{1} << 32) + 7) << 2) + i), words[i]);
 }
 
 TEST(Philox, DependsOnSeedStreamAndPositionAndIsUniform) {
