@@ -43,6 +43,8 @@ int64_t arena_bytes(const CollectiveOptions& options, int ranks) {
   return std::min(most, free_memory_bytes() / (2 * ranks)) / (2 << 20) * (2 << 20);
 }
 
+constexpr int64_t shared_arena = -1;  // told instead of a size: the processes' own
+
 // Communicators that this process has; each new one gets a number above those of all its ranks.
 std::atomic<uint64_t> last_order{0};
 
@@ -82,12 +84,14 @@ Collectives::Impl::Impl(runtime::Communicator& c, const CollectiveOptions& optio
   const Told told = agree(c.transport(), [&] {
     api::check_environment();
     const api::ChoiceSettings chosen = settings_from(options, c.transport());
-    return fmt::format("{}\n{}", chosen.network ? 0 : arena_bytes(options, size), api::print(chosen));
+    const int64_t arena = chosen.network ? 0 : options.process_arena ? shared_arena : arena_bytes(options, size);
+    return fmt::format("{}\n{}", arena, api::print(chosen));
   });
   order = told.order;
   const size_t line = told.text.find('\n');
   settings = api::parse_settings(told.text.substr(line + 1));
   const int64_t arena = std::stoll(told.text.substr(0, line));
+  if (arena == shared_arena) regions->share_arena(options.process_arena);
   if (arena > 0) regions->reserve_arena(arena);
   set_up();
   if (rank == 0 && !settings.algorithms.empty())
@@ -188,6 +192,13 @@ void Collectives::barrier() {
   run({Operation::barrier, nullptr, nullptr, 0, Dtype::u8, Combine::sum, 0, 1, {}, {}, false});
 }
 
+void Collectives::check() {
+  transport::Transport& transport = impl_->communicator.transport();
+  transport.check_peers();
+  if (transport.abort_word().load(std::memory_order_acquire))
+    transport::throw_failure(transport, "looking after peers");
+}
+
 void Collectives::scatter_v(const void* send, std::span<const int64_t> counts, void* recv, int64_t count, Dtype dtype,
                             int root) {
   run({Operation::scatter, send, recv, count, dtype, Combine::sum, root, 1, counts, {}, true});
@@ -246,7 +257,9 @@ void* Collectives::arena_allocate(int64_t bytes) {
 void Collectives::arena_release(void* memory) {
   if (impl_->regions->arena()) impl_->regions->arena()->release(memory);
 }
-bool Collectives::is_mapped(const void* memory) const { return impl_->regions->find(memory, 1).region != 0; }
+bool Collectives::is_mapped(const void* memory, int64_t bytes) const {
+  return impl_->regions->find(memory, bytes).region != 0;
+}
 
 std::string Collectives::explain(const Call& call, bool mapped) const {
   api::CallShape shape;

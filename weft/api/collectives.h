@@ -72,12 +72,18 @@ struct Call {
 };
 std::string describe(const Call& call);  // "all_reduce sum f32, 1024 elements"
 
+namespace api {
+class ProcessArena;
+}
+
 struct CollectiveOptions {
   // Forced, in NCCL's syntax ("ring,direct;all_reduce:^ring"); "": WEFT_ALGO, NCCL_ALGO; the same for protocols.
   std::string algorithms, protocols;
   bool any_order = false;    // sums need not be in rank order: ring and others may be taken
   int64_t arena_bytes = -1;  // reserved per rank for ordinary allocations that peers map; -1: WEFT_ARENA
   std::string tuning_file;   // "": WEFT_COLLECTIVES_TUNING, else none
+  // This process's own instead of one of this communicator's (process_arena.h). Where rank 0 has one, all should.
+  std::shared_ptr<api::ProcessArena> process_arena = {};
 };
 
 class Pending {  // of one started call or message
@@ -126,6 +132,9 @@ class Collectives {
   void all_to_all(const void* send, void* recv, int64_t count, Dtype dtype);
   void barrier();
 
+  // Throws what has ended this communicator, if anything; looks after peers that died.
+  void check();
+
   // A count per rank, in rank order; zeros are fine. Parts stand one behind the other.
   void reduce_scatter_v(const void* send, void* recv, std::span<const int64_t> counts, Dtype dtype,
                         Combine combine = Combine::sum);
@@ -160,7 +169,7 @@ class Collectives {
   // Memory of this rank's arena: not collective, mapped by peers all the same. null: the arena is full.
   void* arena_allocate(int64_t bytes);
   void arena_release(void* memory);
-  bool is_mapped(const void* memory) const;
+  bool is_mapped(const void* memory, int64_t bytes = 1) const;
 
   // What would run: algorithm, protocol, chunk, prediction, and why. Pure.
   std::string explain(const Call& call, bool mapped) const;

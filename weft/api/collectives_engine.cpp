@@ -267,7 +267,9 @@ Collectives::Impl::KnownPlan& Collectives::Impl::plan_for(const Call& call, cons
   options.stream = setting.stream;
   const api::Loading loading(*this);
   known.loaded = communicator.load(known.plan, options);
-  WEFT_LOG(info, "collectives", "{}: {}", describe(call), setting.text());
+  const auto& buffers = known.plan.buffers;
+  const bool maps = std::any_of(buffers.begin(), buffers.end(), [](const plan::Buffer& b) { return b.mapped; });
+  WEFT_LOG(info, "collectives", "{}: {}{}", describe(call), setting.text(), maps ? ", on mapped memory" : "");
   return plans[key] = std::move(known);
 }
 

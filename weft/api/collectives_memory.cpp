@@ -5,7 +5,10 @@
 
 #include <algorithm>
 
+#include "weft/api/process_arena.h"
+#include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/transport/descriptors.h"
 
 namespace weft::api {
 namespace {
@@ -22,12 +25,15 @@ struct PlacesWindow : transport::Window {
 
 }  // namespace
 
-Arena::Arena(std::byte* base, int64_t bytes) : base_(base), bytes_(bytes) { free_[0] = bytes; }
+Arena::Arena(std::byte* base, int64_t bytes, int64_t kept_bytes) : base_(base), bytes_(bytes), kept_bytes_(kept_bytes) {
+  free_[0] = bytes;
+}
 
 void* Arena::allocate(int64_t bytes) {
   const int64_t alignment = alignment_of(bytes),
                 need = round_up(std::max<int64_t>(bytes, 1), std::min(alignment, page));
   const std::lock_guard lock(mutex_);
+  if (retired_) return nullptr;
   for (auto hole = free_.begin(); hole != free_.end();
        ++hole) {  // first fit: low addresses stay in use, high ones whole
     const auto [begin, size] = *hole;
@@ -37,6 +43,7 @@ void* Arena::allocate(int64_t bytes) {
     if (at > begin) free_[begin] = at - begin;
     if (at + need < begin + size) free_[at + need] = begin + size - at - need;
     used_[at] = need;
+    dirty_bytes_ = std::max<int64_t>(0, dirty_bytes_ - need);
     return base_ + at;
   }
   return nullptr;
@@ -45,25 +52,37 @@ void* Arena::allocate(int64_t bytes) {
 void Arena::release(void* memory) {
   if (!memory) return;
   const std::lock_guard lock(mutex_);
+  if (retired_) return;
   const auto found = used_.find(static_cast<std::byte*>(memory) - base_);
   if (found == used_.end())
     throw Error(ErrorKind::user, fmt::format("{} was not allocated from this arena, or is free already", memory));
   auto [begin, size] = *found;
   used_.erase(found);
-  const int64_t first = round_up(begin, page), last = (begin + size) / page * page;
-  // MADV_REMOVE gives the pages of a shared file back; without it they stay, which wastes and breaks nothing.
-  if (last > first) madvise(base_ + first, static_cast<size_t>(last - first), MADV_REMOVE);
+  const int64_t released_at = begin, released = size;
   auto next = free_.lower_bound(begin);
   if (next != free_.end() && next->first == begin + size) size += next->second, next = free_.erase(next);
   if (next != free_.begin())
     if (const auto before = std::prev(next); before->first + before->second == begin) {
       before->second += size;
-      return;
+      return keep_or_give_back(released_at, released);
     }
   free_[begin] = size;
+  keep_or_give_back(released_at, released);
 }
 
-bool Arena::holds(const void* memory) const { return memory >= base_ && memory < base_ + bytes_; }
+// MADV_REMOVE gives the pages of a shared file back; without it they stay, which wastes and breaks nothing.
+void Arena::give_back(int64_t begin, int64_t bytes) {
+  const int64_t first = round_up(begin, page), last = (begin + bytes) / page * page;
+  if (last > first) madvise(base_ + first, static_cast<size_t>(last - first), MADV_REMOVE);
+}
+
+void Arena::keep_or_give_back(int64_t begin, int64_t bytes) {
+  if (kept_bytes_ == 0) return give_back(begin, bytes);
+  dirty_bytes_ += bytes;
+  if (dirty_bytes_ <= kept_bytes_) return;
+  for (const auto& [at, size] : free_) give_back(at, size);
+  dirty_bytes_ = 0;
+}
 
 int64_t Arena::used_bytes() const {
   const std::lock_guard lock(mutex_);
@@ -104,8 +123,9 @@ void* Regions::allocate(int64_t bytes) {
 }
 
 bool Regions::is_at(const void* base) const {
-  return std::any_of(regions_.begin(), regions_.end(),
-                     [&](const Region& region) { return region.base == base && !(arena_ && arena_->holds(base)); });
+  const bool of_arena = (arena_ && arena_->holds(base)) || (shared_ && shared_->blocks().holds(base));
+  return !of_arena &&
+         std::any_of(regions_.begin(), regions_.end(), [&](const Region& region) { return region.base == base; });
 }
 
 void Regions::release(void* base) {
@@ -120,6 +140,61 @@ void Regions::reserve_arena(int64_t bytes) {
   const runtime::Symmetric block = communicator_.allocate(bytes, "an arena");
   add(block.window, bytes);
   arena_ = std::make_unique<Arena>(static_cast<std::byte*>(block.data), bytes);
+}
+
+namespace {
+
+struct ArenasWindow : transport::Window {
+  std::vector<std::shared_ptr<transport::Mapping>> mappings;
+};
+
+// Of all ranks, mapped here. told: their sizes and identities.
+std::shared_ptr<transport::Window> map_arenas(ProcessArena& own, int rank, const std::vector<std::string>& told,
+                                              const std::vector<transport::Fd>& files) {
+  auto window = std::make_shared<ArenasWindow>();
+  window->bytes = own.bytes();
+  for (size_t of = 0; of < told.size(); ++of) {
+    if (static_cast<int>(of) == rank) {
+      window->at.push_back(own.base());
+      continue;
+    }
+    const size_t space = told[of].find(' ');
+    window->mappings.push_back(
+        mapped_arena(told[of].substr(space + 1), std::stoll(told[of].substr(0, space)), files[of]));
+    window->at.push_back(window->mappings.back()->data());
+  }
+  return window;
+}
+
+}  // namespace
+
+void Regions::share_arena(std::shared_ptr<ProcessArena> arena) {
+  transport::Transport& transport = communicator_.transport();
+  const bool have = arena && !arena->is_copy();
+  const auto told =
+      transport.exchange(have ? fmt::format("{} {}", arena->bytes(), arena->identity()) : "none", "arenas");
+  shared_ = std::move(arena);
+  std::shared_ptr<transport::Window> window;
+  std::string why;
+  if (std::count(told.begin(), told.end(), "none") > 0) {
+    why = "a rank has none";
+  } else {
+    const auto files = transport::exchange_descriptors(transport, shared_->file(), "arenas");
+    try {
+      window = map_arenas(*shared_, communicator_.rank(), told, files);
+    } catch (const Error& error) { why = error.message(); }
+  }
+  for (const std::string& text : transport.exchange(why, "arenas"))
+    if (!text.empty()) {
+      WEFT_LOG(info, "collectives", "memory of the processes' arenas is not mapped: {}", text);
+      return;
+    }
+  add(std::move(window), shared_->bytes());
+}
+
+Arena* Regions::arena() {
+  if (shared_) return &shared_->blocks();
+  return arena_ || !parent_ ? arena_.get() : parent_->arena();
 }
 
 Place Regions::find(const void* memory, int64_t bytes) const {

@@ -17,18 +17,30 @@ namespace weft::api {
 
 class Arena {
  public:
-  Arena(std::byte* base, int64_t bytes);
+  // kept_bytes: of released memory that may keep its pages; beyond, all of it goes back to the system.
+  Arena(std::byte* base, int64_t bytes, int64_t kept_bytes = 0);
   void* allocate(int64_t bytes);  // 64-aligned, 4096 from a page on, 2 MiB from that on; null: full
   void release(void* memory);     // Error(user) for what is not from here; whole pages go back to the system
-  bool holds(const void* memory) const;
+  bool holds(const void* memory) const { return memory >= base_ && memory < base_ + bytes_; }
   int64_t used_bytes() const;
 
+  // Nobody allocates or releases in between (a fork).
+  void hold() { mutex_.lock(); }
+  void let_go() { mutex_.unlock(); }
+  void retire() { retired_ = true; }  // while held: from now on it is full, and what is released stays as it is
+
  private:
+  void give_back(int64_t begin, int64_t bytes);
+  void keep_or_give_back(int64_t begin, int64_t bytes);
+
   std::byte* base_;
-  int64_t bytes_;
+  int64_t bytes_, kept_bytes_, dirty_bytes_ = 0;
+  bool retired_ = false;
   mutable std::mutex mutex_;                // frameworks allocate from any thread
   std::map<int64_t, int64_t> free_, used_;  // offset -> bytes
 };
+
+class ProcessArena;
 
 class Regions {
  public:
@@ -39,7 +51,9 @@ class Regions {
   void* allocate(int64_t bytes);
   void release(void* base);  // Error(user) for what allocate() did not give
   void reserve_arena(int64_t bytes);
-  Arena* arena() { return arena_ || !parent_ ? arena_.get() : parent_->arena(); }
+  // This process's own, mapped by all; where a rank has none (null) or is on another host, nobody's is. Collective.
+  void share_arena(std::shared_ptr<ProcessArena> arena);
+  Arena* arena();
   Place find(const void* memory, int64_t bytes) const;  // region 0: private
   bool is_at(const void* base) const;
   std::byte* address(const Place& place, int rank) const;  // of that rank's memory here; null: not mapped
@@ -69,6 +83,7 @@ class Regions {
   uint32_t level_ = 0;
   std::vector<Region> regions_;
   std::unique_ptr<Arena> arena_;
+  std::shared_ptr<ProcessArena> shared_;
 };
 
 }  // namespace weft::api

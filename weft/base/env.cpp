@@ -61,6 +61,8 @@ const std::vector<EnvVariable>& env_variables() {
       {"WEFT_TIMELINE", "", "write the steps of all ranks to this file, as a Chrome trace (JSON)"},
       {"WEFT_TIMEOUT_S", "600", "seconds after which a wait for another rank is an error", Form::integer, 1,
        100'000'000},
+      {"WEFT_TORCH_ALLOCATOR", "1",
+       "0: torch's CPU tensors stay in ordinary memory, which peers do not map (docs/pytorch.md)", Form::flag},
       {"WEFT_TUNING", "",
        "tuning file that `weft tune` writes and `weft run` reads (else tuning.toml in the cache directory)"},
       {"WEFT_VERIFY", "0", "1: check every plan and every compiler pass before it is used", Form::flag},

@@ -1,5 +1,7 @@
 // The C functions: tensors become calls, exceptions become a status and a message (weft.h).
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "weft/api/collectives.h"
+#include "weft/api/process_arena.h"
 #include "weft/api/weft.h"
 #include "weft/capi/tensor.h"
 #include "weft/transport/rendezvous.h"
@@ -17,6 +20,9 @@ struct weft_comm {
   std::unique_ptr<weft::transport::Transport> transport;
   std::unique_ptr<weft::Rank> rank;
   std::unique_ptr<weft::Collectives> owned;
+};
+struct weft_arena {
+  std::shared_ptr<weft::api::ProcessArena> arena;
 };
 struct weft_work {
   weft::Pending pending;
@@ -192,12 +198,13 @@ weft_status run_ranks(int ranks, weft_body body, void* user, bool threads) {
   });
 }
 
-weft_comm* joined(const transport::JoinOptions& options, int64_t arena_bytes = 0) {
+weft_comm* joined(const transport::JoinOptions& options, const weft_comm_options& given = {}) {
   auto comm = std::make_unique<weft_comm>();
   comm->transport = transport::join_job(options);
   comm->rank = std::make_unique<Rank>(*comm->transport);
   CollectiveOptions settings;
-  settings.arena_bytes = arena_bytes == 0 ? -1 : std::max<int64_t>(arena_bytes, 0);
+  settings.arena_bytes = given.arena_bytes == 0 ? -1 : std::max<int64_t>(given.arena_bytes, 0);
+  if (given.arena) settings.process_arena = given.arena->arena;
   comm->owned = std::make_unique<Collectives>(comm->rank->communicator(), settings);
   comm->collectives = comm->owned.get();
   return comm.release();
@@ -227,10 +234,10 @@ weft_status weft_comm_create_with(const char* file, int rank, int size, const we
   return guarded([&] {
     weft_comm_options given = {};
     if (options) {
-      if (options->struct_bytes < sizeof given)
+      if (options->struct_bytes < offsetof(weft_comm_options, arena))
         throw Error(ErrorKind::user, fmt::format("weft_comm_options of {} bytes", options->struct_bytes),
                     "set struct_bytes to sizeof(weft_comm_options)");
-      given = *options;
+      std::memcpy(&given, options, std::min(options->struct_bytes, sizeof given));  // an older one is shorter
     }
     if (!(given.timeout_s >= 0 && given.timeout_s < 1e9))
       throw Error(ErrorKind::user, fmt::format("a timeout of {} s", given.timeout_s), "give 0 for the usual one");
@@ -238,15 +245,47 @@ weft_status weft_comm_create_with(const char* file, int rank, int size, const we
     join.file = file ? file : "";
     join.rank = rank, join.ranks = size;
     join.timeout_ns = static_cast<int64_t>(given.timeout_s * 1e9);
-    *comm = joined(join, given.arena_bytes);
+    *comm = joined(join, given);
   });
 }
+weft_status weft_arena_create(int64_t bytes, weft_arena** arena) {
+  return guarded([&] {
+    if (bytes == 0) bytes = api::process_arena_bytes();
+    if (bytes <= 0)
+      throw Error(ErrorKind::user, fmt::format("an arena of {} bytes", bytes), "WEFT_ARENA says how many");
+    *arena = new weft_arena{std::make_shared<api::ProcessArena>(bytes)};
+  });
+}
+weft_status weft_arena_destroy(weft_arena* arena) {
+  return guarded([&] {
+    if (arena && arena->arena->blocks().used_bytes() > 0)
+      throw Error(ErrorKind::user,
+                  fmt::format("{} bytes of this arena are in use", arena->arena->blocks().used_bytes()),
+                  "free them first");
+    delete arena;
+  });
+}
+void* weft_arena_alloc(weft_arena* arena, size_t bytes) {
+  void* memory = nullptr;
+  guarded([&] { memory = arena->arena->allocate(static_cast<int64_t>(bytes)); });
+  return memory;
+}
+weft_status weft_arena_free(weft_arena* arena, void* memory) {
+  return guarded([&] { arena->arena->blocks().release(memory); });
+}
+int weft_arena_holds(const weft_arena* arena, const void* memory) {
+  return arena && arena->arena->blocks().holds(memory) ? 1 : 0;
+}
+
 weft_status weft_comm_abort(weft_comm* comm, const char* why) {
   return guarded([&] {
     if (!comm || !comm->transport)
       throw Error(ErrorKind::user, "only a communicator that was created can be aborted", "return from the body");
     comm->transport->raise({ErrorKind::peer, comm->transport->rank(), why && *why ? why : "aborted by its caller"});
   });
+}
+weft_status weft_comm_check(weft_comm* comm) {
+  return guarded([&] { engine(comm).check(); });
 }
 weft_status weft_comm_create_from_environment(weft_comm** comm) {
   return guarded([&] {
@@ -289,6 +328,9 @@ void* weft_alloc(weft_comm* comm, size_t bytes) {
 }
 weft_status weft_free(weft_comm* comm, void* memory) {
   return guarded([&] { engine(comm).arena_release(memory); });
+}
+int weft_is_mapped(const weft_comm* comm, const void* memory, size_t bytes) {
+  return comm && comm->collectives->is_mapped(memory, static_cast<int64_t>(bytes)) ? 1 : 0;
 }
 weft_status weft_symmetric_alloc(weft_comm* comm, size_t bytes, void** memory) {
   return guarded([&] { *memory = engine(comm).allocate(static_cast<int64_t>(bytes)); });

@@ -28,7 +28,7 @@ extern "C" {
 #define WEFT_API
 #endif
 
-#define WEFT_ABI_VERSION 3
+#define WEFT_ABI_VERSION 4
 
 typedef enum {
   WEFT_OK = 0,
@@ -94,6 +94,7 @@ typedef struct {
 
 typedef struct weft_comm weft_comm;
 typedef struct weft_work weft_work;
+typedef struct weft_arena weft_arena;
 
 WEFT_API int weft_abi_version(void);
 WEFT_API const char* weft_version(void);
@@ -118,12 +119,29 @@ typedef struct {
   size_t struct_bytes; /* sizeof(weft_comm_options) */
   double timeout_s;    /* of every wait; 0: WEFT_TIMEOUT_S */
   int64_t arena_bytes; /* reserved for weft_alloc; 0: WEFT_ARENA, -1: none */
+  weft_arena* arena;   /* of this process, instead; on all ranks or none (since 4) */
 } weft_comm_options;
 WEFT_API weft_status weft_comm_create_with(const char* file, int rank, int size, const weft_comm_options* options,
                                            weft_comm** comm);
+
+/* Memory of this process, before, beside and after its communicators: what lies in an arena is read in place by the ranks of
+ * every communicator that was created with it. bytes: reserved, not used; 0: WEFT_ARENA, else this machine's memory, 64 GiB
+ * at most. In a forked child the memory is a private copy; there weft_arena_alloc returns NULL and weft_arena_free does
+ * nothing. Any thread. Destroying: when all its memory is free; communicators that have it keep their mappings. */
+WEFT_API weft_status weft_arena_create(int64_t bytes, weft_arena** arena);
+WEFT_API weft_status weft_arena_destroy(weft_arena* arena);
+WEFT_API void* weft_arena_alloc(weft_arena* arena, size_t bytes); /* 64-aligned; NULL: full, no failure is noted */
+WEFT_API weft_status weft_arena_free(weft_arena* arena, void* memory);
+WEFT_API int weft_arena_holds(const weft_arena* arena, const void* memory);
+/* 1: peers of this communicator read these bytes in place. */
+WEFT_API int weft_is_mapped(const weft_comm* comm, const void* memory, size_t bytes);
+
 /* What is not complete fails from now on, on all ranks, also calls that wait at this moment. Returns at once; from any
  * thread. why: shown in their errors. */
 WEFT_API weft_status weft_comm_abort(weft_comm* comm, const char* why);
+/* WEFT_OK, or what has ended this communicator. Looks after peers that died, as every wait does: for callers that only
+ * test their works. Cheap. */
+WEFT_API weft_status weft_comm_check(weft_comm* comm);
 
 /* Collective. *group: a communicator of the ranks that say this color, ordered by key, then by rank; NULL where color < 0.
  * It is destroyed by weft_comm_destroy, before the one that was split. Memory of weft_alloc and weft_symmetric_alloc of

@@ -238,6 +238,7 @@ bool aborted_rank(const std::string& file, int rank) {
   weft_comm* comm = nullptr;
   if (weft_comm_create_with(file.c_str(), rank, 2, &options, &comm) != WEFT_OK) return false;
   if (weft_alloc(comm, 64)) return false;  // no arena was wanted
+  if (weft_comm_check(comm) != WEFT_OK) return false;
   std::thread impatient;
   if (rank == 0)
     impatient = std::thread([comm] {
@@ -249,6 +250,7 @@ bool aborted_rank(const std::string& file, int rank) {
   const auto begin = std::chrono::steady_clock::now();
   if (rank == 1) weft_barrier(comm);  // rank 0 has come to this one: it may be complete
   bool good = weft_barrier(comm) != WEFT_OK && std::strstr(weft_last_error(), "enough") != nullptr;
+  good = good && weft_comm_check(comm) != WEFT_OK && std::strstr(weft_last_error(), "enough") != nullptr;
   if (!good) std::fprintf(stderr, "rank %d: %s\n", rank, weft_last_error());
   good = good && std::chrono::steady_clock::now() - begin < std::chrono::seconds(5);
   if (impatient.joinable()) impatient.join();
