@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Benchmarks against peers, taken alternately in one run: a table with goals, or figures as JSON.
 
-    ./dev bench optimizer|collectives [--json] [--rounds N] [--only TEXT]      ./dev bench --list
+    ./dev bench optimizer|collectives|torch [--json] [--rounds N] [--only TEXT]      ./dev bench --list
 
 Peers run as processes that block until told to take one step, so that what disturbs the machine disturbs all alike.
 A figure is a median over rounds (a ratio: the median of the rounds' own ratios); spread is the interquartile range over
@@ -389,7 +389,14 @@ def simulator(figures, accuracy=False):
     (room.accuracy if accuracy else room.sim)(figures)
 
 
-BENCHMARKS = {"optimizer": optimizer, "collectives": collectives, "sim": simulator,
+def torch_suite(figures):
+    sys.modules["run"] = sys.modules["__main__"]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import torch_suite as room
+    room.torch(figures)
+
+
+BENCHMARKS = {"optimizer": optimizer, "torch": torch_suite, "collectives": collectives, "sim": simulator,
               "accuracy": lambda figures: simulator(figures, accuracy=True)}
 
 

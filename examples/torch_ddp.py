@@ -16,39 +16,12 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
+from torch_gpt import GPT
 
 import weft.optim
 import weft.torch  # noqa: F401  needed only where the package is not installed
 
 TEXT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "program.md"
-
-
-class Block(torch.nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.norms = torch.nn.ModuleList([torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)])
-        self.qkv, self.proj = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
-        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        b, s, w = x.shape
-        q, k, v = self.qkv(self.norms[0](x)).view(b, s, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
-        attention = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.proj(attention.transpose(1, 2).reshape(b, s, w))
-        return x + self.down(F.gelu(self.up(self.norms[1](x))))
-
-
-class GPT(torch.nn.Module):
-    def __init__(self, width, layers, heads, context):
-        super().__init__()
-        self.tokens, self.positions = torch.nn.Embedding(256, width), torch.nn.Embedding(context, width)
-        self.blocks = torch.nn.Sequential(*(Block(width, heads) for _ in range(layers)))
-        self.head = torch.nn.Linear(width, 256)
-
-    def forward(self, tokens):
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
-        return self.head(self.blocks(x))
 
 
 def train(options, group, fused):

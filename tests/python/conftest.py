@@ -32,8 +32,8 @@ def run(command, timeout=300, **environment):
 def torchrun():
     """torchrun(ranks, worker, *arguments): the output of a script in workers/."""
 
-    def launch(ranks, worker, *arguments, **environment):
+    def launch(ranks, worker, *arguments, timeout=300, **environment):
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks]
-        return run([*command, HERE / "workers" / worker, *arguments], **environment)
+        return run([*command, HERE / "workers" / worker, *arguments], timeout, **environment)
 
     return launch

@@ -35,9 +35,8 @@ def test_steps_agree_with_numpy(ranks, schedule, own):
         start = np.arange(sum(int(np.prod(s)) for s in SHAPES), dtype=np.float32) / 50
         if own:
             g, w1 = gradient(rank.rank, 0), [np.full(s, np.nan, np.float32) for s in SHAPES]
-            pieces = {name: np.full(step.bytes(name) // 4, np.nan, np.float32) for name in "mw"}
-            listed = {name: [np.full(s, np.nan, np.float32) for s in SHAPES] for name in "mw"}
-            step.bind(g=g, w1=w1, **(pieces if schedule == "fused" else listed))
+            sliced, listed = np.full(step.bytes("m") // 4, np.nan, np.float32), [np.full(s, np.nan, np.float32) for s in SHAPES]
+            step.bind(g=g, w1=w1, m=sliced if schedule == "fused" else listed)  # the state w lies in w1, its new value
         else:
             g, w1 = step.data("g"), [one for one in step.data("w1")]
         step.write_state("m", np.zeros_like(start))

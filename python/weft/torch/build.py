@@ -15,7 +15,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["backend.cpp", "collectives.cpp", "all_to_all.cpp", "engine.cpp", "tensors.cpp", "module.cpp"]
+SOURCES = [
+    "backend.cpp", "collectives.cpp", "all_to_all.cpp", "messages.cpp", "engine.cpp", "post.cpp", "tensors.cpp", "allocator.cpp",
+    "module.cpp",
+]  # fmt: skip
 _module = None
 
 

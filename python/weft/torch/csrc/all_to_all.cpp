@@ -1,9 +1,7 @@
 // all_to_all with equal or given counts (backend.h).
 //
-// Ranks first tell each other what they send and expect (a small all_gather), so that counts that do not fit are one
-// error on all ranks, with both counts, and all take the same way. Equal counts travel as they lie; others are padded to
-// the largest one.
-#include <algorithm>
+// All forms are one call with a count per pair: whether counts are equal everywhere is not known on any rank. Weft compares
+// every pair's counts before anything moves, so that those that do not fit are one error on all ranks.
 #include <numeric>
 
 #include "backend.h"
@@ -16,41 +14,9 @@ struct Exchange {
   std::vector<int64_t> given, taken;  // elements to and from each rank
 };
 
-// Everybody's counts: row r is what rank r gives to each, then what it expects of each.
-std::vector<int64_t> all_counts(weft_comm* comm, const Exchange& e) {
-  std::vector<int64_t> mine = e.given;
-  mine.insert(mine.end(), e.taken.begin(), e.taken.end());
-  std::vector<int64_t> all(mine.size() * e.given.size());
-  check(weft_all_gather_flat(comm, mine.data(), all.data(), static_cast<int64_t>(mine.size()), WEFT_I64));
-  return all;
-}
-
-void check_counts(const std::vector<int64_t>& all, size_t ranks) {
-  for (size_t from = 0; from < ranks; ++from)
-    for (size_t to = 0; to < ranks; ++to) {
-      const int64_t gives = all[from * 2 * ranks + to], takes = all[to * 2 * ranks + ranks + from];
-      TORCH_CHECK_VALUE(gives == takes, "weft: all_to_all: rank ", from, " sends ", gives, " elements to rank ", to,
-                        ", which expects ", takes);
-    }
-}
-
 void exchange(weft_comm* comm, const Exchange& e) {
-  const size_t ranks = e.given.size();
-  const std::vector<int64_t> all = all_counts(comm, e);
-  check_counts(all, ranks);
-  const int64_t most = *std::max_element(all.begin(), all.end());
-  const int64_t least = *std::min_element(all.begin(), all.end());
-  const int64_t whole = most * static_cast<int64_t>(ranks);
-  const Tensor send = most == least ? e.send : at::empty({whole}, e.send.options());
-  const Tensor recv = most == least ? e.recv : at::empty({whole}, e.recv.options());
-  int64_t at = 0;
-  for (size_t to = 0; most != least && to < ranks; at += e.given[to++])
-    send.narrow(0, static_cast<int64_t>(to) * most, e.given[to]).copy_(e.send.narrow(0, at, e.given[to]));
-  View from(send), into(recv);
-  check(weft_all_to_all(comm, from.get(), into.get(), nullptr));
-  at = 0;
-  for (size_t of = 0; most != least && of < ranks; at += e.taken[of++])
-    e.recv.narrow(0, at, e.taken[of]).copy_(recv.narrow(0, static_cast<int64_t>(of) * most, e.taken[of]));
+  check(weft_all_to_all_v_flat(comm, e.send.const_data_ptr(), e.given.data(), e.recv.mutable_data_ptr(), e.taken.data(),
+                               dtype_of(e.send)));
 }
 
 // Rows for each rank, in elements. Empty: as many for each.

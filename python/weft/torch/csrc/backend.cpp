@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 
@@ -29,18 +30,24 @@ std::string fresh_path() {
 std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
+// Where this group's keys stand in the store. A store may have those of an earlier group of the same name (one that was
+// destroyed and is made again): every rank counts how often it has come.
+std::string fresh_keys(c10d::Store& store, int rank) {
+  return c10::str("weft/", store.add(c10::str("weft/made/", rank), 1), "/");
+}
+
 // Rank 0 names the path where the group meets, or says why it cannot.
-std::string meeting_path(c10d::Store& store, int rank, int size) {
-  store.set("weft/host/" + std::to_string(rank), bytes_of(host()));
+std::string meeting_path(c10d::Store& store, const std::string& keys, int rank, int size) {
+  store.set(c10::str(keys, "host/", rank), bytes_of(host()));
   if (rank == 0) {
     std::string told = fresh_path();
     for (int other = 1; other < size; ++other) {
-      const std::string theirs = text_of(store.get("weft/host/" + std::to_string(other)));
+      const std::string theirs = text_of(store.get(c10::str(keys, "host/", other)));
       if (theirs != host()) told = c10::str("!rank ", other, " is on ", theirs, ", rank 0 on ", host());
     }
-    store.set("weft/meeting", bytes_of(told));
+    store.set(keys + "meeting", bytes_of(told));
   }
-  const std::string told = text_of(store.get("weft/meeting"));
+  const std::string told = text_of(store.get(keys + "meeting"));
   if (told[0] == '!')
     C10_THROW_ERROR(NotImplementedError, "unsupported: weft: ranks on several hosts (" + told.substr(1) +
                                              "); take gloo for groups that cross hosts");
@@ -52,6 +59,7 @@ weft_comm* join(const std::string& path, int rank, int size, std::chrono::millis
   options.struct_bytes = sizeof options;
   options.timeout_s = std::chrono::duration<double>(timeout).count();
   options.arena_bytes = -1;
+  options.arena = arena();
   weft_comm* comm = nullptr;
   check(weft_comm_create_with(path.c_str(), rank, size, &options, &comm));
   return comm;
@@ -64,9 +72,11 @@ Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std:
       store_(std::move(store)),
       options_(c10::make_intrusive<Options>("weft", timeout)),
       timeout_(timeout),
-      meeting_(meeting_path(*store_, rank, size)),
+      keys_(fresh_keys(*store_, rank)),
+      meeting_(meeting_path(*store_, keys_, rank, size)),
       engine_(std::make_shared<Engine>([this] { return join(meeting_, rank_, size_, timeout_); })) {
   engine_->open();
+  post_ = std::make_shared<Post>(join(meeting_ + ".post", rank_, size_, timeout_), rank_, timeout_);
   init();
 }
 
@@ -79,75 +89,35 @@ void Backend::setTimeout(std::chrono::milliseconds timeout) {
 
 void Backend::abort() {
   engine_->abort("the process group was aborted");
-  std::lock_guard lock(pairs_mutex_);
-  for (const auto& [key, engine] : pairs_) engine->abort("the process group was aborted");
+  post_->abort("the process group was aborted");
 }
 
 void Backend::shutdown() {
   engine_->close();
-  decltype(pairs_) pairs;
-  {
-    std::lock_guard lock(pairs_mutex_);
-    pairs.swap(pairs_);
-  }
-  for (const auto& [key, engine] : pairs) engine->close();
+  post_->close();
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const std::vector<int>& ranks,
+                                                 const c10::intrusive_ptr<Options>& options) {
+  const auto here = std::find(ranks.begin(), ranks.end(), rank_);
+  TORCH_CHECK_VALUE(here != ranks.end(), "weft: split: rank ", rank_, " is not among the ranks of the new group");
+  return c10::make_intrusive<Backend>(store, static_cast<int>(here - ranks.begin()), static_cast<int>(ranks.size()),
+                                      options ? options->timeout : timeout_);
 }
 
 WorkPtr Backend::start(c10d::OpType type, const char* title, const Tensors& inputs, Tensors outputs, bool asynchronous,
                        Call call) {
   auto work =
       c10::make_intrusive<Work>(engine_, type, title, inputs, std::move(outputs), sequence_++, -1, std::move(call));
-  engine_->submit(work, asynchronous);
+  engine_->submit(work, asynchronous || together_);
+  if (together_) together_->push_back(work);
   return work;
 }
 
 WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
   return start(c10d::OpType::BARRIER, "weft:barrier", {}, {}, options.asyncOp,
                [](weft_comm* comm) { check(weft_barrier(comm)); });
-}
-
-// ---- between two ranks: a communicator of its own for each (from, to, tag), made when both have come to it. So tags
-// are honoured, nothing waits for another pair, and counts or dtypes that differ are an error on both sides.
-std::shared_ptr<Engine> Backend::pair(int from, int to, int tag) {
-  std::lock_guard lock(pairs_mutex_);
-  std::shared_ptr<Engine>& engine = pairs_[{from, to, tag}];
-  if (engine) return engine;
-  const std::string path = c10::str(meeting_, ".", from, ".", to, ".", tag);
-  const int side = rank_ == from ? 0 : 1;
-  engine = std::make_shared<Engine>([=, timeout = timeout_] { return join(path, side, 2, timeout); });
-  return engine;
-}
-
-// A message is a broadcast from the pair's first rank.
-WorkPtr Backend::start_pair(c10d::OpType type, const char* title, Tensor& tensor, int from, int to, int tag) {
-  const int peer = rank_ == from ? to : from;
-  TORCH_CHECK_VALUE(peer >= 0 && peer < size_, "weft: rank ", peer, " of a group of ", size_);
-  TORCH_CHECK_VALUE(peer != rank_, "weft: rank ", rank_, " sends to itself; copy the tensor instead");
-  TORCH_CHECK_VALUE(tag >= 0, "weft: tag ", tag, "; tags are not negative");
-  const bool sends = rank_ == from;
-  const Tensor user = sends ? checked(tensor, "what is sent") : checked_output(tensor, "what is received into");
-  const Tensor flat = user.contiguous();
-  const auto engine = pair(from, to, tag);
-  auto work = c10::make_intrusive<Work>(engine, type, title, Tensors{tensor}, Tensors{tensor}, sequence_,
-                                        sends ? -1 : from, [=](weft_comm* comm) {
-                                          View view(flat);
-                                          check(weft_broadcast(comm, view.get(), 0, nullptr));
-                                          if (!sends && !flat.is_same(user)) user.copy_(flat);
-                                        });
-  engine->submit(work, true);
-  return work;
-}
-
-WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
-  single(tensors, "send");
-  return start_pair(c10d::OpType::SEND, "weft:send", tensors[0], rank_, to, tag);
-}
-WorkPtr Backend::recv(Tensors& tensors, int from, int tag) {
-  single(tensors, "recv");
-  return start_pair(c10d::OpType::RECV, "weft:recv", tensors[0], from, rank_, tag);
-}
-WorkPtr Backend::recvAnysource(Tensors&, int) {
-  C10_THROW_ERROR(NotImplementedError, "unsupported: weft: recv from any source; name the source rank");
 }
 
 // ---- monitored barrier, over the store: who is missing can be said even when a rank does not come at all.
@@ -169,7 +139,7 @@ std::vector<int> Backend::missing(const std::string& key, std::chrono::milliseco
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
   const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_ : options.timeout;
-  const std::string key = c10::str("weft/monitored/", monitored_++, "/");
+  const std::string key = c10::str(keys_, "monitored/", monitored_++, "/");
   if (rank_ != 0) {
     store_->set(key + std::to_string(rank_), bytes_of("here"));
     std::string told;

@@ -6,13 +6,11 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <optional>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <tuple>
 
-#include "engine.h"
+#include "post.h"
 
 namespace weft_torch {
 
@@ -33,6 +31,14 @@ class Backend : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
   void abort() override;
   void shutdown() override;
+  // A group of some of these ranks; only they take part. They need no parent afterwards.
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<Options>& options) override;
+  // What is called between the two is one work. Nothing waits in between, so messages may stand in any order.
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -64,21 +70,28 @@ class Backend : public c10d::Backend {
   using Call = std::function<void(weft_comm*)>;
   WorkPtr start(c10d::OpType type, const char* title, const Tensors& inputs, Tensors outputs, bool asynchronous,
                 Call call);
-  WorkPtr start_pair(c10d::OpType type, const char* title, Tensor& tensor, int from, int to, int tag);
-  std::shared_ptr<Engine> pair(int from, int to, int tag);
+  // One side of a message; peer WEFT_ANY_SOURCE: any.
+  WorkPtr start_message(c10d::OpType type, const char* title, Tensors& tensors, int peer, int tag);
   // Ranks of the group that have not set their key within the time.
   std::vector<int> missing(const std::string& key, std::chrono::milliseconds timeout, bool all);
 
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<Options> options_;
   std::chrono::milliseconds timeout_;
+  std::string keys_;     // what its keys in the store begin with
   std::string meeting_;  // a path of this group's own
   std::shared_ptr<Engine> engine_;
-  std::mutex pairs_mutex_;
-  std::map<std::tuple<int, int, int>, std::shared_ptr<Engine>> pairs_;  // (from, to, tag)
+  std::shared_ptr<Post> post_;
   std::atomic<uint64_t> sequence_ = 0;
   uint64_t monitored_ = 0;
+  std::optional<std::vector<WorkPtr>> together_;  // since startCoalescing
 };
+
+// ---- allocator.cpp: torch's CPU tensors in memory that peers map
+// From now on, for the life of this process. Empty, or why not.
+std::string take_allocator();
+weft_arena* arena();  // null: the allocator was not taken
+bool in_arena(const Tensor& tensor);
 
 // ---- tensors.cpp: what torch's tensors are to weft.h
 weft_dtype dtype_of(const Tensor& tensor);

@@ -230,20 +230,22 @@ WorkPtr Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c
   single(outputs, "scatter");
   const Output output(checked_output(outputs[0], "the output"), false);
   Tensor flat;
+  Tensors kept;
   if (rank_ == root) {
     TORCH_CHECK_VALUE(inputs.size() == 1, "weft: scatter takes one list of inputs at the root");
     expect_ranks(inputs[0].size(), size_, "the list of inputs");
     const Tensors given = checked_all(inputs[0], "an input", false);
     for (const Tensor& input : given) expect(input.numel(), output.flat.numel(), "an input");
     same_dtype(given[0], output.flat);
-    flat = flat_of(given);
+    kept = given;
+    flat = adjacent(given) ? given[0] : flat_of(given);  // the first one's address is the whole's
   } else {
     TORCH_CHECK_VALUE(inputs.empty() || inputs[0].empty(), "weft: scatter takes inputs at the root only");
   }
   return start(c10d::OpType::SCATTER, "weft:scatter", rank_ == root ? inputs[0] : Tensors{}, outputs, options.asyncOp,
-               [=](weft_comm* comm) {
+               [=, size = size_](weft_comm* comm) {
                  View send, recv(output.flat);
-                 if (flat.defined()) send.set(flat.mutable_data_ptr(), flat.numel(), flat);
+                 if (!kept.empty()) send.set(flat.mutable_data_ptr(), output.flat.numel() * size, flat);
                  check(weft_scatter(comm, flat.defined() ? send.get() : nullptr, recv.get(), root, nullptr));
                  output.store();
                });

@@ -16,10 +16,10 @@ void check(weft_status status) {
   C10_THROW_ERROR(DistBackendError, message);
 }
 
-Work::Work(std::shared_ptr<Engine> engine, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
+Work::Work(std::shared_ptr<Runner> runner, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
            std::vector<at::Tensor> outputs, uint64_t sequence, int source, std::function<void(weft_comm*)> call)
     : c10d::Work(-1, type, title, inputs),
-      engine_(std::move(engine)),
+      runner_(std::move(runner)),
       outputs_(std::move(outputs)),
       sequence_(sequence),
       source_(source),
@@ -36,7 +36,7 @@ bool Work::isSuccess() const {
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
-  if (!done() && !engine_->complete(*this, timeout))
+  if (!done() && !runner_->complete(*this, timeout))
     C10_THROW_ERROR(DistBackendError,
                     c10::str("weft: ", c10d::opTypeToString(opType_), " (call ", sequence_, ") is not complete after ",
                              timeout.count(), " ms; another rank may not have made it"));
@@ -49,7 +49,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
-void Work::abort() { engine_->abort("a work was aborted"); }
+void Work::abort() { runner_->abort("a work was aborted"); }
 
 void Work::settle(c10::ivalue::Future& future) {
   if (exception_)
@@ -69,7 +69,6 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   return future;
 }
 
-// Callbacks of the future may submit further calls, so nothing is locked while they run.
 void Work::run(weft_comm* comm, std::exception_ptr failure) {
   if (!failure) {
     try {
@@ -78,10 +77,16 @@ void Work::run(weft_comm* comm, std::exception_ptr failure) {
     } catch (...) { failure = std::current_exception(); }
   }
   call_ = nullptr;
+  complete(failure, -1);
+}
+
+// Callbacks of the future may submit further calls, so nothing is locked while they run.
+void Work::complete(std::exception_ptr failure, int source) {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
     std::lock_guard lock(mutex_);
     future = future_;
+    if (source >= 0) source_ = source;
     exception_ = failure;
     completed_ = true;
     if (recordFunctionEndCallback_) std::exchange(recordFunctionEndCallback_, nullptr)();

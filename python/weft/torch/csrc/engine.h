@@ -21,15 +21,25 @@
 
 namespace weft_torch {
 
-class Engine;
+class Work;
+
+// What runs works: an engine, or the post of a group.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  // Runs or awaits what stands before `work`, and it. false: the time has passed (0: none is set).
+  virtual bool complete(Work& work, std::chrono::milliseconds timeout) = 0;
+  virtual void abort(const std::string& why) = 0;  // all calls fail, also those in progress; returns at once
+};
 
 // Throws what a status means in torch: ValueError, NotImplementedError, DistBackendError.
 void check(weft_status status);
 
 class Work : public c10d::Work {
  public:
-  // `call` runs once, in the order of submission; `outputs` are the work's result and its future's value.
-  Work(std::shared_ptr<Engine> engine, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
+  // `call` runs once, in the order of submission (none: the runner knows); `outputs` are the work's result and its
+  // future's value.
+  Work(std::shared_ptr<Runner> runner, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
        std::vector<at::Tensor> outputs, uint64_t sequence, int source, std::function<void(weft_comm*)> call);
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -41,13 +51,15 @@ class Work : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return sequence_; }
 
- private:
-  friend class Engine;
-  void run(weft_comm* comm, std::exception_ptr refused);
+  // The runner's side.
   bool done() const;
+  void run(weft_comm* comm, std::exception_ptr refused);
+  void complete(std::exception_ptr failure, int source);  // once; source: -1 leaves it
+
+ private:
   void settle(c10::ivalue::Future& future);  // what the work came to
 
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<Runner> runner_;
   std::vector<at::Tensor> outputs_;
   uint64_t sequence_;
   int source_;
@@ -55,19 +67,18 @@ class Work : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-class Engine : public std::enable_shared_from_this<Engine> {
+class Engine : public Runner, public std::enable_shared_from_this<Engine> {
  public:
   using Open = std::function<weft_comm*()>;
   // `open` makes the communicator: before the first call, on the thread that runs it.
   explicit Engine(Open open) : open_(std::move(open)) {}
-  ~Engine();
+  ~Engine() override;
 
   void open();  // now
   void submit(const c10::intrusive_ptr<Work>& work, bool asynchronous);
-  // Runs or awaits what stands before `work`, and it. false: the time has passed (0: none is set).
-  bool complete(Work& work, std::chrono::milliseconds timeout);
-  void abort(const std::string& why);  // all calls fail, also the one in progress; returns at once
-  void close();                        // no more calls; waits for the one in progress
+  bool complete(Work& work, std::chrono::milliseconds timeout) override;
+  void abort(const std::string& why) override;
+  void close();  // no more calls; waits for the one in progress
 
  private:
   void work_off();

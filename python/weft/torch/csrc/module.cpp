@@ -13,5 +13,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         return c10::make_intrusive<weft_torch::Backend>(store, rank, size, timeout);
       },
       py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
+  module.def("take_allocator", &weft_torch::take_allocator);
+  module.def("in_arena", &weft_torch::in_arena);
   module.def("library_version", [] { return std::string(weft_version()); });
 }
