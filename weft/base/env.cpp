@@ -43,7 +43,9 @@ const std::vector<EnvVariable>& env_variables() {
       {"WEFT_CXX", "", "C++ compiler for generated code (else the one Weft was built with, then c++, g++, clang++)"},
       {"WEFT_DEBUG", "warn", "log level: warn, info or trace", Form::choice, 0, 0, "warn info trace"},
       {"WEFT_DEBUG_FILE", "", "log to this file instead of stderr; %h is the host, %p the process, one file per rank"},
-      {"WEFT_DEBUG_SUBSYS", "", "log only these rooms, a comma list such as runtime,transport"},
+      {"WEFT_DEBUG_SUBSYS", "", "log only these rooms, a comma list such as runtime,transport", Form::text, 0, 0,
+       "algo api base capi codegen collectives expr ir kernel lower plan runtime schedule sim topo transport tune "
+       "view"},
       {"WEFT_MACHINE", "", "machine file to use instead of detecting this machine"},
       {"WEFT_NO_COMPILER", "0", "1: never compile generated code, evaluate expressions instead (slower, same bits)",
        Form::flag},
@@ -122,13 +124,21 @@ void check_choice(const EnvVariable& variable) {
     refuse(variable, env(variable.name), join(allowed, " or "));
 }
 
+// A text with choices is a comma list of them.
+void check_list(const EnvVariable& variable) {
+  const std::vector<std::string> allowed = words(variable.choices);
+  for (const std::string& name : split(env(variable.name), ','))
+    if (!name.empty() && !allowed.empty() && std::find(allowed.begin(), allowed.end(), name) == allowed.end())
+      refuse(variable, env(variable.name), fmt::format("a list of {}: there is no {}", join(allowed, ", "), name));
+}
+
 }  // namespace
 
 void check_environment() {
   for (const EnvVariable& variable : env_variables()) {
     const bool said = !env(variable.name).empty() || !variable.fallback.empty();
     switch (variable.form) {
-      case EnvVariable::Form::text: break;
+      case EnvVariable::Form::text: check_list(variable); break;
       case EnvVariable::Form::flag: env_flag(variable.name); break;
       case EnvVariable::Form::integer:
         if (said) env_int(variable.name);

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <mutex>
@@ -45,6 +46,15 @@ std::string expand(const std::string& pattern) {
   return out;
 }
 
+void warn_if_unknown(const std::string& subsystem) {
+  for (const EnvVariable& variable : env_variables()) {
+    const std::vector<std::string> known = words(variable.choices);
+    if (variable.name != "WEFT_DEBUG_SUBSYS" || std::find(known.begin(), known.end(), subsystem) != known.end())
+      continue;
+    fmt::print(stderr, "weft: WEFT_DEBUG_SUBSYS: nothing logs as {}; known are {}\n", subsystem, join(known, ", "));
+  }
+}
+
 // A wrong setting must not stop a run: it is reported on stderr, once, and the default holds.
 const Settings* read_settings() {
   static auto* const kept = new std::vector<const Settings*>;  // for ever: other threads may still log at exit
@@ -58,7 +68,7 @@ const Settings* read_settings() {
   else if (!level.empty() && level != "warn" && level != "WARN")
     fmt::print(stderr, "weft: WEFT_DEBUG={} is not warn, info or trace; warn holds\n", level);
   for (const std::string& name : split(env("WEFT_DEBUG_SUBSYS"), ','))
-    if (!name.empty()) s->subsystems.push_back(name);
+    if (!name.empty()) s->subsystems.push_back(name), warn_if_unknown(name);
   if (!file.empty()) {
     s->file = std::fopen(expand(file).c_str(), "a");
     if (!s->file) {

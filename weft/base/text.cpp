@@ -29,6 +29,25 @@ std::string_view without_comment(std::string_view line) {
   return line;
 }
 
+// Bytes that no form has: controls, which end what is printed or cannot be seen, also in comments, and outside comments
+// all that is not ASCII. Here, where every text comes through, so that no parser quotes such a byte in a message.
+void check_bytes(std::string_view raw, std::string_view code, int number) {
+  if (raw.ends_with('\r')) raw.remove_suffix(1);
+  const auto refuse = [&](size_t at, const std::string& message, std::string_view remedy) {
+    SourceLine line;
+    line.number = number;
+    line.text = std::string(raw);
+    fail_at_column(ErrorKind::user, line, static_cast<int>(at), 1, "F1", message, remedy);
+  };
+  for (size_t i = 0; i < raw.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(raw[i]);
+    if ((byte < 0x20 && byte != '\t') || byte == 0x7f)
+      refuse(i, fmt::format("a control byte, 0x{:02x}", byte), "delete it, or save the file as plain text");
+    if (byte >= 0x80 && i < code.size())
+      refuse(i, "a character that is not ASCII", "names are letters, digits and _; comments may have any text");
+  }
+}
+
 SourceLine source_line(std::string_view raw, int number) {
   SourceLine line;
   line.number = number;
@@ -85,7 +104,8 @@ std::vector<SourceLine> source_lines(std::string_view text) {
   while (!text.empty()) {
     ++number;
     const size_t end = text.find('\n');
-    const std::string_view raw = without_comment(text.substr(0, end));
+    const std::string_view whole = text.substr(0, end), raw = without_comment(whole);
+    check_bytes(whole, raw, number);
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
     if (!trim(raw).empty()) lines.push_back(source_line(raw, number));
   }

@@ -232,6 +232,21 @@ TEST(File, MemoryAndClock) {
   EXPECT_GE(now_ns() - before, 2000000);
 }
 
+TEST(Env, RoomsThatLogAreKnown) {
+  {
+    Variable only("WEFT_DEBUG_SUBSYS", "plan, collectives,");
+    EXPECT_NO_THROW(check_environment());
+  }
+  Variable only("WEFT_DEBUG_SUBSYS", "plan,zzz");
+  try {
+    check_environment();
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("there is no zzz"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("runtime"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Log, LevelsSubsystemsAndFile) {
   const fs::path path = scratch("log");
   {

@@ -42,6 +42,25 @@ TEST(Text, TabsAndOddIndentsAreRefused) {
   EXPECT_NE(what_of([] { source_lines("a\n   b"); }).find("2:4: F1: indented by 3"), std::string::npos);
 }
 
+TEST(Text, ControlBytesAreRefusedEverywhere) {
+  using namespace std::string_literals;
+  EXPECT_EQ(what_of([] { source_lines("a = b\nx\0y = c\n"s); }),
+            "2:2: F1: a control byte, 0x00\n    x?y = c\n     ^\n    delete it, or save the file as plain text");
+  EXPECT_NE(what_of([] { source_lines("a = b # why\x1b[31m\n"); }).find("1:12: F1: a control byte, 0x1b"),
+            std::string::npos);
+  EXPECT_NE(what_of([] { source_lines("a\rb\n"); }).find("1:2: F1: a control byte, 0x0d"), std::string::npos);
+  EXPECT_NE(what_of([] { source_lines("  \x7f\n"); }).find("1:3: F1: a control byte, 0x7f"), std::string::npos);
+  EXPECT_EQ(source_lines("a\r\nb\r\n").size(), 2u);
+}
+
+TEST(Text, TheCaretIsUnderTheCharacterThatIsNotAscii) {
+  EXPECT_EQ(what_of([] { source_lines("in gr\xc3\xbc\xc3\x9f = x + y\n"); }),
+            "1:6: F1: a character that is not ASCII\n    in gr\xc3\xbc\xc3\x9f = x + y\n         ^\n    "
+            "names are letters, digits and _; comments may have any text");
+  EXPECT_NE(what_of([] { source_lines("a\xff\n"); }).find("1:2: F1: a character that is not ASCII"), std::string::npos);
+  EXPECT_EQ(source_lines("a = b # gr\xc3\xbc\xc3\x9f\n# \xe2\x86\x92\n").size(), 1u);
+}
+
 TEST(Text, ErrorsShowLineCaretAndRemedy) {
   const SourceLine line{19, 0, "y = zz + 1.0"};
   EXPECT_EQ(what_of([&] { fail_at(ErrorKind::user, line, "zz", "L7", "zz is a pending sum", "finish it first"); }),
