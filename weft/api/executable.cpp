@@ -9,6 +9,7 @@
 #include "weft/api/weft.h"
 #include "weft/base/env.h"
 #include "weft/base/log.h"
+#include "weft/schedule/roots.h"
 #include "weft/tune/file.h"
 
 namespace weft {
@@ -141,6 +142,7 @@ Executable::Executable(runtime::Communicator& communicator, const ir::Program& p
   ir::check_requirements(program, my.sizes);
   my.schedule = options.schedule == "tune" ? tune_now(communicator, program, my.sizes, options)
                                            : resolve_schedule(program, options.schedule, my.sizes);
+  schedule::check_roots(program, my.schedule, my.sizes);
   lower::LowerOptions lowering;
   lowering.ranks = my.sizes.ranks;
   lowering.mapped = !options.own_buffers;

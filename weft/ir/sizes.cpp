@@ -5,7 +5,10 @@
 // some other extent of it is 0. Nothing behind needs to check products again.
 #include <algorithm>
 
+#include "weft/base/plural.h"
+#include "weft/ir/errors.h"
 #include "weft/ir/evaluate_op.h"
+#include "weft/ir/roots.h"
 
 namespace weft::ir {
 namespace {
@@ -196,41 +199,60 @@ int RankTensors::root(const std::string& text) const { return root_rank(program,
 
 namespace {
 
-void check_root(const Program& program, const Sizes& sizes, const Name& value, const std::string& root,
-                const std::string& group) {
-  const int rank = root_rank(program, sizes, root), ranks = group_ranks(program, group, sizes).size();
-  if (rank < ranks) return;
-  const std::string which = root == std::to_string(rank) ? root : fmt::format("{} = {}", root, rank);
-  throw Error(ErrorKind::user,
-              fmt::format("{}: root {} of a group of {} rank{}", value, which, ranks, ranks == 1 ? "" : "s"),
-              fmt::format("roots count from 0: take one below {}, or launch on more ranks", ranks), "L3");
+// The rows of ragged sizes are counted later.
+void check_shape(const Program& program, const Sizes& sizes, const Shape& shape) {
+  Shape known;
+  for (const Size& size : shape)
+    if (!is_ragged(program, size)) known.push_back(size);
+  shape_of(known, sizes);
 }
 
-// Roots are ranks of their groups, and what is declared has a size that can be counted.
-void check_tensors(const Program& program, const Sizes& sizes) {
-  for (const TensorDecl& decl : program.tensors) {
-    Shape known;  // the rows of ragged sizes are counted later
-    for (const Size& size : decl.type.shape)
-      if (!is_ragged(program, size)) known.push_back(size);
-    shape_of(known, sizes);
-    if (const auto* root = std::get_if<Root>(&decl.type.layout))
-      check_root(program, sizes, decl.name, root->rank, decl.type.group);
-  }
-  for (const Op& op : program.ops) {
-    if (op.attrs.root.empty()) continue;
-    std::string group = "world";
-    Name from = op.args[0];
-    for (const Op* maker = find_op(program, from); maker && !maker->args.empty(); maker = find_op(program, from))
-      from = maker->args[0];  // a value and its operands live on one group, or on the next of its kind
-    if (const TensorDecl* decl = find_tensor(program, from)) group = decl->type.group;
-    check_root(program, sizes, op.name, op.attrs.root, group);
-  }
+[[noreturn]] void refuse_root(const SourceLine& line, const std::string& root, const Name& value,
+                              const RootRefusal& refusal) {
+  const std::string message = fmt::format("{}: {}", value, refusal.message);
+  if (line.text.empty()) throw Error(ErrorKind::user, message, refusal.remedy, "L3");
+  fail_at(ErrorKind::user, line, root, "L3", message, refusal.remedy);
+}
+
+// A value and its operands live on one group, or on the next of its kind.
+std::string group_of(const Program& program, const Op& op) {
+  Name from = op.args[0];
+  for (const Op* maker = find_op(program, from); maker && !maker->args.empty(); maker = find_op(program, from))
+    from = maker->args[0];
+  const TensorDecl* decl = find_tensor(program, from);
+  return decl ? decl->type.group : "world";
 }
 
 }  // namespace
 
+std::optional<RootRefusal> refused_root(const Program& program, const Sizes& sizes, const std::string& root,
+                                        int ranks) {
+  const int rank = root_rank(program, sizes, root);
+  if (rank < ranks) return {};
+  const std::string which = root == std::to_string(rank) ? root : fmt::format("{} = {}", root, rank);
+  return RootRefusal{fmt::format("root {} of a group of {}", which, counted(ranks, "rank")),
+                     fmt::format("roots count from 0: take one below {}, or launch on more ranks", ranks)};
+}
+
+void check_roots(const Program& program, const Sizes& sizes) {
+  const auto refused = [&](const std::string& root, const std::string& group) {
+    return refused_root(program, sizes, root, group_ranks(program, group, sizes).size());
+  };
+  for (const TensorDecl& decl : program.tensors)
+    if (const auto* root = std::get_if<Root>(&decl.type.layout))
+      if (const auto refusal = refused(root->rank, decl.type.group))
+        refuse_root(decl.line, root->rank, decl.name, *refusal);
+  for (const Op& op : program.ops) {
+    if (op.attrs.root.empty()) continue;
+    const auto refusal = refused(op.attrs.root, group_of(program, op));
+    if (refusal && op.line.text.empty()) refuse_root({}, op.attrs.root, op.name, *refusal);
+    if (refusal) fail_op(op, op.attrs.root, "L3", fmt::format("{}: {}", op.name, refusal->message), refusal->remedy);
+  }
+}
+
 void check_requirements(const Program& program, const Sizes& sizes) {
-  check_tensors(program, sizes);
+  for (const TensorDecl& decl : program.tensors) check_shape(program, sizes, decl.type.shape);
+  check_roots(program, sizes);
   for (const HeaderDecl& decl : program.header) {
     const auto* require = std::get_if<RequireDecl>(&decl);
     if (!require) continue;

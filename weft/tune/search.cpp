@@ -7,6 +7,7 @@
 
 #include "weft/ir/ops.h"
 #include "weft/plan/walk.h"
+#include "weft/schedule/roots.h"
 #include "weft/tune/configure.h"
 #include "weft/tune/file.h"
 
@@ -240,7 +241,19 @@ int64_t largest_tensor(const ir::Program& program, const ir::Sizes& sizes) {
   return largest;
 }
 
+namespace {
+
+// A plan would only say that it does not run on so few ranks.
+void check_roots(const ir::Program& naive, const schedule::Schedule& schedule, const SearchOptions& options) {
+  ir::Sizes sizes = options.sizes;
+  sizes.ranks = options.ranks;
+  schedule::check_roots(naive, schedule, sizes);
+}
+
+}  // namespace
+
 SearchSpace make_trials(const ir::Program& naive, const topo::Machine& machine, const SearchOptions& options) {
+  check_roots(naive, {}, options);
   schedule::EnumerateOptions enumeration;
   enumeration.keep_state_shapes = options.keep_state_shapes;
   enumeration.sample_dropped = options.samples;
@@ -275,6 +288,7 @@ SearchSpace make_trials(const ir::Program& naive, const topo::Machine& machine, 
 
 Trial make_trial(const ir::Program& naive, const schedule::Schedule& chosen, const topo::Machine& machine,
                  const SearchOptions& options) {
+  check_roots(naive, chosen, options);
   const Base base{naive, machine, options, chosen, schedule::replay(naive, chosen), schedule::bits(naive, chosen)};
   Trial trial = make_trial(base, configuration_of(chosen));
   if (trial.schedule.launches.size() == chosen.launches.size()) return trial;

@@ -495,6 +495,15 @@ TEST(Launch, L3_RootsAreRanksOfTheGroup) {
       "program 1 t\ndim N\nscalar k i64\nin x f32[N] local\na = reduce(sum, x, 99)\ny = broadcast(a)\nout y\n";
   EXPECT_EQ(launch_error(rooted, launch(2, {{"N", 3}})), "a: root 99 of a group of 2 ranks");
   EXPECT_EQ(launch_error(rooted, launch(100, {{"N", 3}})), "accepted");
+  try {
+    check_requirements(parse(rooted), launch(2, {{"N", 3}}));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(
+        std::string(error.what()),
+        "5:20: L3: a: root 99 of a group of 2 ranks\n    a = reduce(sum, x, 99)\n                       ^^\n    roots "
+        "count from 0: take one below 2, or launch on more ranks");
+  }
   EXPECT_EQ(launch_error("program 1 t\ndim N\nin x f32[N] root(1)\nout x\n", launch(1, {{"N", 3}})),
             "x: root 1 of a group of 1 rank");
   EXPECT_EQ(launch_error("program 1 t\ndim N\nin x f32[N] root(9999999999)\nout x\n", launch(1, {{"N", 3}})),
