@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "tools/verbs.h"
@@ -34,16 +36,20 @@ void require_one_source(const ProgramOptions& options, const std::vector<std::st
 std::filesystem::path model_file(const std::string& program_file, const std::string& model) {
   const std::string name = model + ".shapes";
   const std::filesystem::path beside = std::filesystem::path(program_file).parent_path() / "shapes";
+  std::set<std::string> known, looked;
   for (const std::filesystem::path& folder :
-       {beside, std::filesystem::path("examples/shapes"), std::filesystem::path(WEFT_DATA_DIR) / "shapes"})
+       {beside, std::filesystem::path("examples/shapes"), std::filesystem::path(WEFT_DATA_DIR) / "shapes"}) {
     if (std::filesystem::exists(folder / name)) return folder / name;
-  std::vector<std::string> known;
-  if (std::filesystem::is_directory(beside))
-    for (const auto& entry : std::filesystem::directory_iterator(beside))
-      if (entry.path().extension() == ".shapes") known.push_back(entry.path().stem().string());
-  throw Error(ErrorKind::user, fmt::format("no shapes of a model named {}", model),
-              known.empty() ? "give a file with --shapes"
-                            : "models here: " + join(known, ", ") + "; or give a file with --shapes");
+    looked.insert(folder.lexically_normal().string());
+    if (!std::filesystem::is_directory(folder)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().extension() == ".shapes") known.insert(entry.path().stem().string());
+  }
+  const auto listed = [](const std::set<std::string>& names) { return join({names.begin(), names.end()}, ", "); };
+  throw Error(ErrorKind::user, fmt::format("no shapes of a model named {}: looked in {}", model, listed(looked)),
+              known.empty() ? "none of these folders has shapes: run in Weft's repository, where examples/shapes has "
+                              "bert-base and bert-large, or give a file with --shapes"
+                            : "models here: " + listed(known) + "; or give a file with --shapes");
 }
 
 std::vector<std::string> tensors_of(const ir::Program& program) {
@@ -66,7 +72,10 @@ void take_shapes(const std::filesystem::path& file, const ir::Program& program, 
 std::pair<std::string, std::string> key_value(const std::string& text, const std::string& option,
                                               const std::string& example) {
   const size_t at = text.find('=');
-  if (at == std::string::npos || at == 0 || at + 1 == text.size())
+  if (at != std::string::npos && at > 0 && at + 1 == text.size())
+    throw Error(ErrorKind::user, fmt::format("{} {}: the value is missing", option, text),
+                fmt::format("for example {} {}", option, example));
+  if (at == std::string::npos || at == 0)
     throw Error(ErrorKind::user, fmt::format("{} {}: want NAME=VALUE", option, text),
                 fmt::format("for example {} {}", option, example));
   return {text.substr(0, at), text.substr(at + 1)};
@@ -142,6 +151,32 @@ ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
   return sizes;
 }
 
+// Integers travel as f64, which holds each of them up to 2^53: 2^53 + 1 would silently become another.
+static double scalar_of(const std::string& text, const std::string& name, const std::string& value, Dtype dtype) {
+  constexpr int64_t most = int64_t{1} << 53;
+  char* end = nullptr;
+  const double number = std::strtod(value.c_str(), &end);
+  const bool whole = is_integer(dtype);
+  if (*end || std::isspace(static_cast<unsigned char>(value[0])))
+    throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is no number", text, value),
+                fmt::format("{} is {}, for example --scalar {}=1", name, whole ? "an integer" : "a number", name));
+  const bool digits = value.find_first_not_of("+-0123456789") == std::string::npos;
+  if (std::isinf(number) && value.find_first_of("0123456789") != std::string::npos && !(whole && digits))
+    throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is too large for a 64-bit float", text, value),
+                "up to 1.79e308 in magnitude; write inf where infinity is meant");
+  if (!whole) return number;
+  if (number != std::floor(number) || !std::isfinite(number))
+    throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is an integer", text, name),
+                fmt::format("for example --scalar {}=1", name));
+  int64_t exact = 0;
+  const char* first = value.c_str() + (value[0] == '+' ? 1 : 0);
+  const bool fits = !digits || std::from_chars(first, value.c_str() + value.size(), exact).ec == std::errc();
+  if (!fits || std::abs(number) > static_cast<double>(most) || exact > most || exact < -most)
+    throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is out of range", text, value),
+                fmt::format("{} is an integer from -2^53 to 2^53 ({}) here", name, most));
+  return number;
+}
+
 std::map<std::string, double> scalars_of(const ir::Program& program, const ProgramOptions& options) {
   std::map<std::string, Dtype> known;
   for (const ir::HeaderDecl& decl : program.header)
@@ -153,16 +188,7 @@ std::map<std::string, double> scalars_of(const ir::Program& program, const Progr
       throw Error(ErrorKind::user, fmt::format("{} has no scalar named {}", program.name, name),
                   "see its `scalar` lines");
     if (out.count(name)) throw Error(ErrorKind::user, fmt::format("scalar {} is given twice", name), "give it once");
-    char* end = nullptr;
-    const double number = std::strtod(value.c_str(), &end);
-    const char* form = is_integer(known[name]) ? "an integer" : "a number";
-    if (*end || std::isspace(static_cast<unsigned char>(value[0])))
-      throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is no number", text, value),
-                  fmt::format("{} is {}, for example --scalar {}=1", name, form, name));
-    if (is_integer(known[name]) && (number != std::floor(number) || std::abs(number) > 0x1p53))
-      throw Error(ErrorKind::user, fmt::format("--scalar {}: {} is an integer", text, name),
-                  fmt::format("for example --scalar {}=1; up to 2^53 here", name));
-    out[name] = number;
+    out[name] = scalar_of(text, name, value, known[name]);
   }
   return out;
 }

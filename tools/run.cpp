@@ -39,7 +39,10 @@ void run_verb(const Options& options) {
   api::check_trials(trials, request.program, api::scaled(request.program, request.sizes, options.check_elements),
                     request.threads, request.scalars, tolerance);
   if (trials[0].wrong())
-    fail(ErrorKind::internal, "schedule {} of {}: {}", schedule.name, request.program.name, trials[0].check);
+    throw Error(ErrorKind::internal,
+                fmt::format("schedule {} of {}: {}", schedule.name, request.program.name, trials[0].check),
+                "a fault of Weft: please report it with the program, the sizes and the schedule; until then "
+                "`--schedule plain`, or another that `weft explain` lists, may be right");
   progress_line("running");
   api::measure_trials(trials, request);
   end_progress();

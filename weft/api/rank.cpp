@@ -14,19 +14,34 @@ namespace {
 
 bool looks_like_text(const std::string& choice) { return choice.rfind("schedule ", 0) == 0; }
 
-// "fused": of the candidates that dominance keeps, the one with fewest units: most is cut, most is fused.
-schedule::Schedule most_fused(const std::vector<schedule::Candidate>& candidates) {
-  const schedule::Candidate* found = nullptr;
-  size_t fewest = SIZE_MAX;
-  for (const schedule::Candidate& candidate : candidates) {
-    const size_t units = ir::units(candidate.program).size();
-    if (candidate.dropped || units > fewest) continue;
-    if (units == fewest && found && candidate.schedule.directives.size() <= found->schedule.directives.size()) continue;
-    fewest = units;
-    found = &candidate;
+bool can_be_lowered(const schedule::Candidate& candidate) {
+  try {
+    lower::lower(candidate.program, candidate.schedule.launches, {});
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+    return false;
   }
-  WEFT_CHECK(found, "a space without a candidate");
-  schedule::Schedule schedule = found->schedule;
+}
+
+// "fused": of the candidates that dominance keeps, the one with fewest units that lowering takes: most is cut, most is
+// fused. Where none can be lowered it is the first, whose lowering then says why.
+schedule::Schedule most_fused(const std::vector<schedule::Candidate>& candidates) {
+  struct Ranked {
+    size_t units;
+    const schedule::Candidate* candidate;
+  };
+  std::vector<Ranked> best;
+  for (const schedule::Candidate& candidate : candidates)
+    if (!candidate.dropped) best.push_back({ir::units(candidate.program).size(), &candidate});
+  WEFT_CHECK(!best.empty(), "a space without a candidate");
+  std::stable_sort(best.begin(), best.end(), [](const Ranked& a, const Ranked& b) {
+    if (a.units != b.units) return a.units < b.units;
+    return a.candidate->schedule.directives.size() > b.candidate->schedule.directives.size();
+  });
+  const auto found =
+      std::find_if(best.begin(), best.end(), [](const Ranked& r) { return can_be_lowered(*r.candidate); });
+  schedule::Schedule schedule = (found == best.end() ? best.front() : *found).candidate->schedule;
   schedule.name = "fused";
   return schedule;
 }

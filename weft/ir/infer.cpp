@@ -144,13 +144,16 @@ Dtype operands_dtype(const Op& op, const Types& types) {
 
 void check_update(const Program& program, const Update& update, const Types& types) {
   const TensorDecl* state = find_tensor(program, update.state);
-  std::vector<std::string> states;
-  for (const TensorDecl& decl : program.tensors)
-    if (decl.state) states.push_back(decl.name);
+  const auto states = [&] {
+    std::vector<std::string> names;
+    for (const TensorDecl& decl : program.tensors)
+      if (decl.state) names.push_back(decl.name);
+    return names;
+  };
   if (!state || !state->state)
-    fail_at(
-        ErrorKind::user, update.line, update.state, "F6", fmt::format("{} is not a state", update.state),
-        did_you_mean(update.state, states) + fmt::format("declare it: state {} DTYPE[SIZES] replicated", update.state));
+    fail_at(ErrorKind::user, update.line, update.state, "F6", fmt::format("{} is not a state", update.state),
+            did_you_mean(update.state, states()) +
+                fmt::format("declare it: state {} DTYPE[SIZES] replicated", update.state));
   const auto value = types.find(update.value);
   if (value == types.end())
     fail_at(ErrorKind::user, update.line, update.value, "F3", fmt::format("{} is not defined", update.value),
@@ -197,8 +200,8 @@ Type infer(const Program& program, const Op& op, const Types& types) {
   return type;
 }
 
-void check_effects(const Program& program, const Types& types) {
-  for (size_t i = 0; i < program.updates.size(); ++i) {
+void check_effects(const Program& program, const Types& types, size_t first_update, size_t first_out) {
+  for (size_t i = first_update; i < program.updates.size(); ++i) {
     const Update& update = program.updates[i];
     check_update(program, update, types);
     for (size_t j = 0; j < i; ++j)
@@ -206,7 +209,7 @@ void check_effects(const Program& program, const Types& types) {
         fail_at(ErrorKind::user, update.line, update.state, "F6",
                 fmt::format("state {} is updated twice", update.state), "compute its new content in one value");
   }
-  for (const Out& out : program.outs) check_out(out, types);
+  for (size_t i = first_out; i < program.outs.size(); ++i) check_out(program.outs[i], types);
 }
 
 Types infer(const Program& program) {

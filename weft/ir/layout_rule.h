@@ -12,7 +12,7 @@ Layout layout_rule(const Op& op, const Types& types, const Factors& factors, Dty
 // For statements that inference has accepted.
 int cut_factor(const Op& op, const Types& types, const Factors& factors);
 
-// F6, F7, F3, L8 of updates and outputs.
-void check_effects(const Program& program, const Types& types);
+// F6, F7, F3, L8 of updates and outputs, from these on: a parser asks of each as it comes.
+void check_effects(const Program& program, const Types& types, size_t first_update = 0, size_t first_out = 0);
 
 }  // namespace weft::ir

@@ -342,13 +342,13 @@ class Parser {
   void add_update(const SourceLine& line, const Words& w) {
     need(w.size() == 4 && w[2] == "=" && is_identifier(w[3]), line, w, "update m = m1");
     program_.updates.push_back({w[1], w[3], line});
-    check_effects(program_, statements_.types());
+    check_effects(program_, statements_.types(), program_.updates.size() - 1, program_.outs.size());
   }
 
   void add_out(const SourceLine& line, const Words& w) {
     need(w.size() == 2, line, w, "out y");
     program_.outs.push_back({w[1], line});
-    check_effects(program_, statements_.types());
+    check_effects(program_, statements_.types(), program_.updates.size(), program_.outs.size() - 1);
   }
 
   // ---- blocks

@@ -54,15 +54,20 @@ void compare_erased(const ir::Program& naive, const ir::Program& scheduled) {
   ir::Program a = erase(naive), b = erase(scheduled);  // the program may itself be a printed schedule
   sort_ops(a);
   sort_ops(b);
+  const auto find = [](const ir::Program& program, const ir::Name& name) {  // in sorted statements
+    const auto at = std::lower_bound(program.ops.begin(), program.ops.end(), name,
+                                     [](const ir::Op& op, const ir::Name& sought) { return op.name < sought; });
+    return at != program.ops.end() && at->name == name ? &*at : nullptr;
+  };
   for (const ir::Op& op : a.ops) {
-    const ir::Op* other = ir::find_op(b, op.name);
+    const ir::Op* other = find(b, op.name);
     if (other == nullptr) broken(op.name, "E1", fmt::format("{} is not computed any more", op.name));
     if (ir::print(*other) != ir::print(op))
       broken(op.name, "E1",
              fmt::format("without its schedule it is `{}`, the program says `{}`", ir::print(*other), ir::print(op)));
   }
   for (const ir::Op& op : b.ops)
-    if (ir::find_op(a, op.name) == nullptr) broken(op.name, "E1", fmt::format("{} has no {}", naive.name, op.name));
+    if (find(a, op.name) == nullptr) broken(op.name, "E1", fmt::format("{} has no {}", naive.name, op.name));
   a.ops.clear();
   b.ops.clear();
   if (!ir::equal(a, b)) broken(naive.name, "E1", "declarations, updates or outputs are not those of the program");

@@ -8,7 +8,16 @@
 
 namespace weft::schedule {
 
-Form form_of(const ir::Program& program) { return Form{program, ir::infer(program)}; }
+Form form_of(const ir::Program& program) {
+  constexpr size_t most = 32768;  // what reaches what is two bits for each pair of statements: 256 MiB
+  if (program.ops.size() > most)
+    throw Error(
+        ErrorKind::unsupported, fmt::format("{} has {} statements", program.name, program.ops.size()),
+        fmt::format("schedules are made for up to {} statements: write whole formulas as one, gather tensors in "
+                    "a `tensors` list, or cut the program in two",
+                    most));
+  return Form{program, ir::infer(program)};
+}
 
 bool is_slice_name(const ir::Name& name) { return name.ends_with(".s"); }
 bool is_pending_name(const ir::Name& name) { return name.ends_with(".p"); }

@@ -157,8 +157,25 @@ FuseRules::Bits FuseRules::reach(const std::vector<size_t>& from, bool forwards)
   return reached;
 }
 
-FuseRules::Breach FuseRules::check_convex(const std::vector<size_t>& members, const std::vector<bool>& inside) const {
-  const Bits after = reach(members, true), before = reach(members, false);
+FuseRules::Group FuseRules::group(std::vector<size_t> members) const {
+  Group made{std::move(members), std::vector<bool>(nodes_.size(), false), {}, {}};
+  for (size_t m : made.members) made.inside[m] = true;
+  made.after = reach(made.members, true);
+  made.before = reach(made.members, false);
+  return made;
+}
+
+FuseRules::Group FuseRules::with(const Group& group, size_t op) const {
+  Group made = group;
+  made.members.insert(std::upper_bound(made.members.begin(), made.members.end(), op), op);
+  made.inside[op] = true;
+  const Bits &after = after_[nodes_[op].unit], &before = before_[nodes_[op].unit];
+  for (size_t w = 0; w < after.size(); ++w) made.after[w] |= after[w], made.before[w] |= before[w];
+  return made;
+}
+
+FuseRules::Breach FuseRules::check_convex(const Group& group) const {
+  const auto& [members, inside, after, before] = group;
   bool any = false;
   for (size_t w = 0; w < after.size(); ++w) any |= (after[w] & before[w]) != 0;
   if (!any) return {};
@@ -218,18 +235,19 @@ FuseRules::Breach FuseRules::check_collectives(const std::vector<size_t>& member
   return {};
 }
 
-FuseRules::Breach FuseRules::check(const std::vector<size_t>& members) const {
-  std::vector<bool> inside(nodes_.size(), false);
-  for (size_t m : members) inside[m] = true;
+FuseRules::Breach FuseRules::check(const std::vector<size_t>& members) const { return check(group(members)); }
+
+FuseRules::Breach FuseRules::check(const Group& group) const {
+  const std::vector<size_t>& members = group.members;
   for (size_t m : members)
     if (nodes_[m].heavy) return {6, m, m, m};
   for (size_t m : members)
     for (size_t arg : nodes_[m].args)
-      if (inside[arg] && nodes_[arg].tail) return {5, m, arg, m};
+      if (group.inside[arg] && nodes_[arg].tail) return {5, m, arg, m};
   Breach breach = check_collectives(members);
-  if (breach.rule == 0) breach = check_states(members, inside);
+  if (breach.rule == 0) breach = check_states(members, group.inside);
   if (breach.rule == 0) breach = check_sites(members);
-  if (breach.rule == 0) breach = check_convex(members, inside);
+  if (breach.rule == 0) breach = check_convex(group);
   return breach;
 }
 

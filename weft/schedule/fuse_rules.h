@@ -18,6 +18,18 @@ class FuseRules {
     size_t op = 0, other = 0, third = 0;
   };                                                       // rule 0: none
   Breach check(const std::vector<size_t>& members) const;  // in program order
+
+  using Bits = std::vector<uint64_t>;
+  // A group that grows: what its members feed and need is kept, so that to ask for one more costs a row of bits and not
+  // a row for each member.
+  struct Group {
+    std::vector<size_t> members;  // in program order
+    std::vector<bool> inside;     // by statement
+    Bits after, before;           // by unit
+  };
+  Group group(std::vector<size_t> members) const;
+  Group with(const Group& group, size_t op) const;
+  Breach check(const Group& group) const;
   Refusal refusal(const Breach& breach) const;
 
   bool computation(size_t op) const { return nodes_[op].fold_or_map; }
@@ -51,7 +63,6 @@ class FuseRules {
     size_t op;
     std::vector<size_t> readers;
   };
-  using Bits = std::vector<uint64_t>;
   Node node(const ir::Op& op) const;
   Site site(const ir::Op& op, bool small) const;
   Site computation_site(const ir::Op& op, bool small) const;
@@ -60,7 +71,7 @@ class FuseRules {
   void close_reach();
   Bits reach(const std::vector<size_t>& from, bool forwards) const;
   static bool has(const Bits& bits, size_t i) { return bits[i / 64] >> (i % 64) & 1; }
-  Breach check_convex(const std::vector<size_t>& members, const std::vector<bool>& inside) const;
+  Breach check_convex(const Group& group) const;
   Breach check_states(const std::vector<size_t>& members, const std::vector<bool>& inside) const;
   Breach check_sites(const std::vector<size_t>& members) const;
   Breach check_collectives(const std::vector<size_t>& members) const;

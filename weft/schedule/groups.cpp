@@ -13,13 +13,7 @@
 namespace weft::schedule {
 namespace {
 
-using Group = std::vector<size_t>;
-
-Group with(const Group& group, size_t op) {
-  Group result = group;
-  result.insert(std::upper_bound(result.begin(), result.end(), op), op);
-  return result;
-}
+using Group = FuseRules::Group;
 
 // Each of the first collectives with its group or without; those behind take theirs. 2 to the 6 forms of a program of up
 // to 32 statements, fewer of longer ones.
@@ -31,7 +25,7 @@ size_t most_varied(const Form& form) {
 
 std::vector<ir::Name> names_of(const Form& form, const Group& group) {
   std::vector<ir::Name> names;
-  for (size_t i : group) names.push_back(form.program.ops[i].name);
+  for (size_t i : group.members) names.push_back(form.program.ops[i].name);
   return names;
 }
 
@@ -66,33 +60,35 @@ bool belongs_elsewhere(const Form& form, const FuseRules& rules, size_t head, si
 }
 
 Group group_around(const Form& form, const FuseRules& rules, size_t head) {
-  Group group = {head};
+  Group group = rules.group({head});
   for (size_t i = 0; i < form.program.ops.size(); ++i) {
-    if (std::find(group.begin(), group.end(), i) != group.end() || rules.in_block(i)) continue;
+    if (group.inside[i] || rules.in_block(i)) continue;
     if (belongs_elsewhere(form, rules, head, i)) continue;
-    Group trial = with(group, i);
+    Group trial = rules.with(group, i);
     FuseRules::Breach breach = rules.check(trial);
     if (breach.rule == 2) {
-      trial = rules.closed(group, i);
+      trial = rules.group(rules.closed(group.members, i));
       breach = rules.check(trial);
     }
-    if (breach.rule == 0) group = trial;
+    if (breach.rule == 0) group = std::move(trial);
   }
   return group;
 }
 
 std::vector<Group> computation_groups(const Form& form, const FuseRules& rules) {
   std::vector<Group> groups;
-  for (size_t i = 0; i < form.program.ops.size(); ++i) {
-    if (!rules.computation(i) || rules.in_block(i)) continue;
-    auto fits =
-        std::find_if(groups.rbegin(), groups.rend(), [&](const Group& g) { return rules.check(with(g, i)).rule == 0; });
-    if (fits != groups.rend())
-      *fits = with(*fits, i);
-    else
-      groups.push_back({i});
-  }
-  std::erase_if(groups, [](const Group& g) { return g.size() < 2; });
+  const auto joined = [&](size_t i) {
+    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+      Group trial = rules.with(*group, i);
+      if (rules.check(trial).rule != 0) continue;
+      *group = std::move(trial);
+      return true;
+    }
+    return false;
+  };
+  for (size_t i = 0; i < form.program.ops.size(); ++i)
+    if (rules.computation(i) && !rules.in_block(i) && !joined(i)) groups.push_back(rules.group({i}));
+  std::erase_if(groups, [](const Group& g) { return g.members.size() < 2; });
   return groups;
 }
 
@@ -119,7 +115,7 @@ std::vector<std::vector<ir::Name>> collective_groups(const Form& form) {
   for (size_t i = 0; i < form.program.ops.size(); ++i) {
     if (!is_scatter(form.program.ops[i]) || rules.in_block(i)) continue;
     Group group = group_around(form, rules, i);
-    if (group.size() > 1) groups.push_back(names_of(form, group));
+    if (group.members.size() > 1) groups.push_back(names_of(form, group));
   }
   return groups;
 }

@@ -7,6 +7,7 @@
 #include "weft/schedule/written.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "weft/base/error.h"
 #include "weft/ir/errors.h"
@@ -19,9 +20,10 @@ void check_fused(const Form& form, const ir::Block& block) {
   Form others = form;
   std::erase_if(others.program.blocks, [&](const ir::Block& b) { return b.name == block.name; });
   const FuseRules rules(others);
+  const std::unordered_set<std::string_view> names(block.members.begin(), block.members.end());
   std::vector<size_t> members;
-  for (const ir::Name& member : block.members) members.push_back(position(form.program, member));
-  std::sort(members.begin(), members.end());
+  for (size_t i = 0; i < form.program.ops.size(); ++i)
+    if (names.count(form.program.ops[i].name)) members.push_back(i);
   const FuseRules::Breach breach = rules.check(members);
   if (breach.rule == 0) return;
   const Refusal refusal = rules.refusal(breach);

@@ -312,5 +312,35 @@ TEST(Space, LongProgramsAreSampledAndSayIt) {
   }
 }
 
+ir::Program chain(int length) {
+  std::string text = "program 1 chain\ndim N\nin x f32[N] replicated\nv0 = x + 1.0\n";
+  for (int i = 1; i < length; ++i) text += fmt::format("v{} = v{} + 1.0\n", i, i - 1);
+  return ir::parse(text + fmt::format("out v{}\n", length - 1));
+}
+
+// A chain and statements beside each other; what is cubic in their number would not end.
+TEST(Space, ThousandsOfStatementsAreOneGroup) {
+  EnumerateOptions plain;
+  plain.max_candidates = 1;
+  const ir::Program naive = chain(6000);
+  const Space space = enumerate(naive, plain);
+  ASSERT_EQ(space.candidates.size(), 1u);
+  ASSERT_EQ(space.candidates[0].program.blocks.size(), 1u);
+  EXPECT_EQ(space.candidates[0].program.blocks[0].members.size(), 6000u);
+  std::string text = "program 1 beside\ndim N\nin x f32[N] replicated\n", outs;
+  for (int i = 0; i < 3000; ++i) text += fmt::format("v{} = x + {}.0\n", i, i), outs += fmt::format("out v{}\n", i);
+  EXPECT_EQ(enumerate(ir::parse(text + outs), plain).candidates[0].program.blocks[0].members.size(), 3000u);
+}
+
+TEST(Space, MoreStatementsThanTheLimitAreRefusedWithIt) {
+  try {
+    enumerate(chain(32769), {});
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    EXPECT_NE(error.remedy().find("up to 32768 statements"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace weft::schedule
