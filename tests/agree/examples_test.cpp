@@ -242,6 +242,16 @@ const std::vector<Substitution>& substitutions() {
   return list;
 }
 
+// Numbers of ranks and sizes: one drawn, or, slow, each number of ranks with nothing, 1 and the sizes around boundaries
+// (26 programs x 8 x 6 calls of three schedules: some minutes). Schedules come in turn.
+std::vector<std::pair<int, int64_t>> cells(std::mt19937& random) {
+  if (!slow()) return {{1 + static_cast<int>(random() % 8), static_cast<int64_t>(random() % 300)}};
+  std::vector<std::pair<int, int64_t>> all;
+  for (int ranks = 1; ranks <= 8; ranks++)
+    for (const int64_t elements : {0, 1, 127, 129, 255, 257}) all.push_back({ranks, elements});
+  return all;
+}
+
 class Dtypes : public testing::TestWithParam<Substitution> {};
 
 TEST_P(Dtypes, SubstitutedInTheText) {
@@ -253,10 +263,10 @@ TEST_P(Dtypes, SubstitutedInTheText) {
     std::string text = replaced(replaced(source(s.file), s.from + "[", dtype + "["), s.from + "(", dtype + "(");
     const ir::Program program = ir::parse(text);
     const auto space = schedules_of(program, random);
-    for (int round = 0; round < (slow() ? 10 : 1); round++) {
-      const int ranks = 1 + static_cast<int>(random() % 8);
-      check_some(program, space, sizes_for(program, static_cast<int64_t>(random() % 300), ranks, random),
-                 drawn(slow() ? 10 : 2, space.size(), random), random);
+    Turn turn;
+    for (const auto& [ranks, elements] : cells(random)) {
+      check_some(program, space, sizes_for(program, elements, ranks, random),
+                 slow() ? turn.take(2, space.size()) : drawn(2, space.size(), random), random);
       if (HasFailure()) return;
     }
   }
