@@ -12,6 +12,7 @@
 
 #include "tools/verbs.h"
 #include "weft/base/file.h"
+#include "weft/foreign/msccl.h"
 #include "weft/ir/shapes.h"
 #include "weft/tune/configure.h"
 
@@ -222,7 +223,15 @@ nlohmann::json launch_json(const schedule::Schedule& schedule) {
           {"stream", launch.stream.value_or(false)}};
 }
 
-bool is_plan_file(const std::string& file) { return trim(file_text(file)).rfind("plan ", 0) == 0; }
+bool is_plan_file(const std::string& file) {
+  return trim(file_text(file)).rfind("plan ", 0) == 0 || foreign::is_msccl(file_text(file));
+}
+
+PlanFile read_plan(const std::string& file) {
+  if (!foreign::is_msccl(file_text(file))) return {plan::parse(file_text(file)), std::nullopt, true};
+  foreign::Msccl schedule = foreign::read_msccl(file_text(file));
+  return {std::move(schedule.plan), schedule.ranks, schedule.stated};
+}
 
 void progress_line(const std::string& text) {
   if (!isatty(STDERR_FILENO)) return;

@@ -36,10 +36,12 @@ std::string show_plan(const plan::Plan& plan, const Options& options, bool strea
 }
 
 std::string show_plan_file(const Options& options) {
-  const plan::Plan plan = plan::parse(file_text(options.program.file));
-  if (options.as != "stats") return show_plan(plan, options, false);
-  return plan_stats(plan, options.program.ranks, plan_sizes(plan, options.program.ranks, options.program.sizes), {},
-                    options.program.json);
+  const PlanFile file = read_plan(options.program.file);
+  Options known = options;
+  if (file.ranks) known.program.ranks = *file.ranks;
+  const int ranks = known.program.ranks;
+  if (options.as != "stats") return show_plan(file.plan, known, false);
+  return plan_stats(file.plan, ranks, plan_sizes(file.plan, ranks, options.program.sizes), {}, options.program.json);
 }
 
 std::string show_program(const Options& options) {
@@ -82,7 +84,8 @@ Verb add_show(CLI::App& app) {
       "--schedule fused --as plan\n"
       "  weft show examples/adam.weft --schedule fused --as stats --model bert-base --ranks 4\n"
       "  weft show examples/adam.weft --schedule fused --as graph -o adam.svg");
-  verb->add_option("file", options->program.file, "a program (.weft) or a plan (.plan)")->required();
+  verb->add_option("file", options->program.file, "a program (.weft), a plan (.plan) or an MSCCL schedule (.xml)")
+      ->required();
   verb->add_option("--as", options->as, "program, schedule, plan, cpp, graph (SVG), dot, stats")->capture_default_str();
   verb->add_option("--schedule", options->schedule, "plain, fused, a schedule file, or a name from `weft explain`")
       ->capture_default_str();
@@ -90,7 +93,8 @@ Verb add_show(CLI::App& app) {
   verb->add_option("--model", options->program.model, "stats: shapes of a model for `tensors P`");
   verb->add_option("--shapes", options->program.shapes, "stats: a shapes file for `tensors P`");
   verb->add_flag("--json", options->program.json, "stats: print JSON");
-  verb->add_option("-r,--ranks", options->program.ranks, "ranks (code is generated for a number of ranks)")
+  verb->add_option("-r,--ranks", options->program.ranks,
+                   "ranks (code is generated for a number of ranks; a schedule has its own)")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   verb->add_flag("--private", options->private_buffers, "buffers that peers cannot map: algorithms over links");

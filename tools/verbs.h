@@ -61,8 +61,14 @@ std::string plan_stats(const plan::Plan& plan, int ranks, const plan::LaunchArgs
 // Extents for a plan that comes without a program: SPACE=ELEMENTS, 1 Mi where nothing is said.
 plan::LaunchArgs plan_sizes(const plan::Plan& plan, int ranks, const std::vector<std::string>& sizes);
 
-// A text file that begins with "plan ".
+// A plan, or what is read into one: a text file that begins with "plan ", or an MSCCL schedule.
 bool is_plan_file(const std::string& file);
+struct PlanFile {
+  plan::Plan plan;
+  std::optional<int> ranks;  // it is for this number only
+  bool stated = true;        // it says what its results must be
+};
+PlanFile read_plan(const std::string& file);
 
 // A line that the next one replaces: on a terminal only.
 void progress_line(const std::string& text);

@@ -126,12 +126,14 @@ class Checker {
     const auto [place, fresh] = bits_.try_emplace(
         {static_cast<uint64_t>(buffer) << 48 | static_cast<uint64_t>(launch) << 40 | pack(coord), want},
         std::pair(have, rank));
-    if (!fresh && place->second.first != have && !run_.findings().full())
+    Terms& terms = run_.subject().terms;
+    const bool same =
+        fresh || place->second.first == have || terms.commuted(place->second.first) == terms.commuted(have);
+    if (!same && !run_.findings().full())
       add("V12", rank, cell,
           fmt::format("differs in its bits from rank {}: {} and {}. Remedy: round to the wire's type before the value "
                       "is spread",
-                      place->second.second, run_.subject().terms.print(have),
-                      run_.subject().terms.print(place->second.first)),
+                      place->second.second, terms.print(have), terms.print(place->second.first)),
           "bits");
   }
 

@@ -249,6 +249,28 @@ Term Terms::normal(Term term, bool any_order, bool hops) {
   return result;
 }
 
+// Left folds become trees of two, whose children have an order of their own: (a + b) + c, c + (b + a) are one tree, and
+// a + (b + c) is another.
+Term Terms::commuted(Term term) {
+  const Node node = nodes_[term];
+  if (node.count == 0) return term;
+  if (const auto known = commuted_.find(term); known != commuted_.end()) return known->second;
+  std::vector<Term> list;
+  for (uint32_t i = 0; i < node.count; ++i) list.push_back(commuted(children_[node.first + i]));
+  const auto reduction = static_cast<kernel::Reduction>(node.op);
+  const bool ordered = reduction == kernel::Reduction::min || reduction == kernel::Reduction::max;
+  constexpr uint64_t tree = 1;  // key: never a fold that a plan makes
+  Term result = list[0];
+  if (node.kind != TermKind::fold || ordered)
+    result = make(node.kind, node.op, node.dtype, node.key, list);
+  else
+    for (size_t i = 1; i < list.size(); ++i) {
+      const std::pair<Term, Term> sorted = std::minmax(result, list[i]);
+      result = make(TermKind::fold, node.op, node.dtype, tree, std::vector<Term>{sorted.first, sorted.second});
+    }
+  return commuted_[term] = result;
+}
+
 // The term without its cells and launches: what is left is who contributed, and how it was combined.
 Term Terms::shape(Term term) {
   if (shape_.size() <= term) shape_.resize(std::max(nodes_.size(), shape_.size() * 2), no_term);

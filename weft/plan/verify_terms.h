@@ -67,6 +67,9 @@ class Terms {
   // The form that two values share which are equal up to what is forgiven: the order of folds (any), rounding of
   // partial sums on the way (hops).
   Term normal(Term term, bool any_order, bool hops);
+  // The form that two values share which have the same bits because a + b is b + a (and so for products and bits), however
+  // each lies in folds. The extremes of floats are left as they are: which zero of two they give is a matter of order.
+  Term commuted(Term term);
   // The shape of its reductions, without cells: equal for all cells where `order fixed` holds. no_term: it has none.
   Term skeleton(Term term);
   // A stable number for a term, the same in every run and process: counts of `given by` spaces are drawn from it.
@@ -102,6 +105,7 @@ class Terms {
   std::map<std::string, uint64_t> symbols_;
   std::vector<std::string> symbol_text_;
   std::vector<Term> memo_[4], shape_;  // by any_order + 2 * hops
+  std::map<Term, Term> commuted_;
   std::vector<Term> scratch_;
 };
 

@@ -327,9 +327,15 @@ TEST(VerifyV12, RejectsNarrowHopsThatPromiseOneRounding) {
           "rounded on the way");
 }
 TEST(VerifyV12, RejectsRanksWithOtherBits) {  // every rank adds up from itself on
-  rejects(with(with(cases::text("mesh_one_shot_all_reduce"), "order rank", "order any"), "sum(<0..r, x[0], <r+1..n)",
-               "sum(x[0], <0..r, <r+1..n)"),
-          "V12", "differs in its bits");
+  const std::string own = with(with(cases::text("mesh_one_shot_all_reduce"), "order rank", "order any"),
+                               "sum(<0..r, x[0], <r+1..n)", "sum(x[0], <0..r, <r+1..n)");
+  rejects(own, "V12", "differs in its bits");
+  rejects(with(own, "channels", "require n >= 3\nchannels"), "V12", "differs in its bits");
+}
+TEST(VerifyV12, AcceptsTwoRanksThatAddInTheirOwnOrder) {  // a + b is b + a
+  accepts(with(with(with(cases::text("mesh_one_shot_all_reduce"), "order rank", "order any"),
+                    "sum(<0..r, x[0], <r+1..n)", "sum(x[0], <0..r, <r+1..n)"),
+               "channels", "require n <= 2\nchannels"));
 }
 
 // ---- V13 agreement
