@@ -2,6 +2,8 @@
 // verifier with rule, rank (the gpu), lane (the thread block) and step.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/unit/foreign/schedules.h"
 #include "weft/plan/verify.h"
 
@@ -108,6 +110,35 @@ TEST(MscclRefused, ShortExcerptOfALongLine) {
     read_msccl(text);
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) { EXPECT_LT(std::string(error.what()).size(), 500u) << error.what(); }
+}
+
+// Damaged bytes are an error of one kind or a schedule, never anything else.
+TEST(MscclRefused, RandomDamage) {
+  std::mt19937_64 random(7);
+  int refused = 0;
+  for (const std::string& name : cases::names()) {
+    const std::string text = cases::text(name);
+    for (int trial = 0; trial < 400; ++trial) {
+      std::string damaged = text;
+      for (uint64_t k = random() % 4 + 1; k > 0; --k) {
+        const size_t at = random() % damaged.size(), from = random() % damaged.size();
+        const size_t size = std::min<size_t>(random() % 40, damaged.size() - from);
+        switch (random() % 4) {
+          case 0: damaged[at] = static_cast<char>(random() % 256); break;
+          case 1: damaged.resize(std::max<size_t>(at, 1)); break;
+          case 2: damaged.insert(at, damaged.substr(from, size)); break;
+          case 3: damaged.erase(from, std::min(size, damaged.size() - 1)); break;
+        }
+      }
+      try {
+        plan::print(read_msccl(damaged).plan);
+      } catch (const Error& error) {
+        ++refused;
+        EXPECT_TRUE(error.kind() == ErrorKind::plan || error.kind() == ErrorKind::unsupported) << error.what();
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000);
 }
 
 // ---- the verifier
