@@ -35,9 +35,9 @@ int main() try {
     Executable update = rank.prepare(adam(), options);
     std::vector<float> gradient(features), weights(features);
     update.bind("g", std::span(gradient));
-    update.bind("w1", std::span(weights));
+    update.bind("w1", std::span(weights));            // the state w too: w1 is its new value and lies in its memory
     std::map<std::string, std::vector<float>> state;  // zeros; this rank's part where the schedule stores slices
-    for (const char* name : {"m", "v", "w"})
+    for (const char* name : {"m", "v"})
       update.bind(name, std::span(state[name] = std::vector<float>(update.bytes(name) / sizeof(float))));
     for (int step = 1; step <= 300; step++) {
       double loss = 0;

@@ -47,10 +47,12 @@ std::filesystem::path model_file(const std::string& program_file, const std::str
       if (entry.path().extension() == ".shapes") known.insert(entry.path().stem().string());
   }
   const auto listed = [](const std::set<std::string>& names) { return join({names.begin(), names.end()}, ", "); };
+  if (!known.empty())
+    throw Error(ErrorKind::user, "no shapes of a model named " + model,
+                fmt::format("models here: {}; or give a file with --shapes", listed(known)));
   throw Error(ErrorKind::user, fmt::format("no shapes of a model named {}: looked in {}", model, listed(looked)),
-              known.empty() ? "none of these folders has shapes: run in Weft's repository, where examples/shapes has "
-                              "bert-base and bert-large, or give a file with --shapes"
-                            : "models here: " + listed(known) + "; or give a file with --shapes");
+              "none of these folders has shapes: run in Weft's repository, where examples/shapes has bert-base and "
+              "bert-large, or give a file with --shapes");
 }
 
 std::vector<std::string> tensors_of(const ir::Program& program) {

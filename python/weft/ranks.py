@@ -2,7 +2,7 @@
 
     def body(rank):
         step = rank.prepare(sgd, P=[(100, 30), (30,)], own=True)
-        step.bind(g=gradients, m=moments, w=weights, w1=new_weights)
+        step.bind(g=gradients, m=moments, w1=weights)   # w1 is the state w's new value: one memory
         step.launch(lr=1e-3)
 
     weft.run(2, body)                 # two ranks as threads of this process

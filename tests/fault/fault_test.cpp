@@ -400,7 +400,9 @@ TEST_P(Deaths, ARankKilledInALaunch) {
       Rank rank(t, plan);
       int steps = 0;
       rank.communicator.internals().delay_hook = [&](const char*) {
-        if (t.rank() == 2 && ++steps == 4) raise(SIGKILL);
+        if (t.rank() != 2 || ++steps != 4) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until the others wait for this rank
+        raise(SIGKILL);
       };
       for (int i = 0; i < 5; ++i) rank.launch(1000);
     });
