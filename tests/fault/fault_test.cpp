@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/support/descriptors.h"
+#include "tests/support/errors.h"
 #include "tests/support/source_dir.h"
 #include "weft/base/file.h"
 #include "weft/runtime/communicator.h"
@@ -26,16 +27,6 @@ using Run = void (*)(int, const Body&, const transport::RankOptions&);
 plan::Plan case_plan(const std::string& name) {
   return plan::parse(read_file(checkout_dir() + "/tests/cases/plan/" + name + ".plan"));
 }
-
-template <typename F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) { return error; }
-  return Error(ErrorKind::internal, "nothing was thrown");
-}
-
-bool has(const std::string& text, const std::string& piece) { return text.find(piece) != std::string::npos; }
 
 int shared_mappings() {
   std::ifstream maps("/proc/self/maps");

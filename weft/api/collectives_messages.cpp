@@ -108,7 +108,7 @@ void Messages::open(const Ref& message) {
 void Messages::close(const Ref& message) {
   message->finish();
   ++moves_;
-  open_.erase(std::find(open_.begin(), open_.end(), message));
+  std::erase(open_, message);  // not there: it was finished with the error of all
 }
 
 std::shared_ptr<Pending::State> Messages::send(const void* data, int64_t count, Dtype dtype, int to, int tag) {

@@ -2,6 +2,7 @@
 #include "weft/codegen/emit_run.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace weft::codegen {
 
@@ -18,9 +19,11 @@ constexpr int block_elements = 128;
 std::string identity_text(kernel::Reduction reduction, Dtype dtype) {
   char identity[8] = {};
   kernel::store_identity(reduction, dtype, identity);
-  const double number = is_float(dtype) ? load_f64(dtype, identity) : 0;
-  if (dtype == Dtype::f64 || dtype == Dtype::f32)
-    return fmt::format("{}{{{}}}", memory_type(dtype), number > 1 ? "wm::infinity()" : number < 0 ? "-wm::infinity()" : shortest(number));
+  if (dtype == Dtype::f64 || dtype == Dtype::f32) {
+    const double number = load_f64(dtype, identity);
+    const std::string size = std::isinf(number) ? "wm::infinity()" : shortest(std::abs(number));
+    return fmt::format("{}{{{}{}}}", memory_type(dtype), number < 0 ? "-" : "", size);
+  }
   const bool no_sign = is_float(dtype) || !is_signed(dtype);  // narrow floats: their bits
   const int64_t bits =
       is_float(dtype) ? load_i64(size_bytes(dtype) == 2 ? Dtype::u16 : Dtype::u8, identity) : load_i64(dtype, identity);

@@ -56,7 +56,13 @@ WEFT_BINARY(Pow, if constexpr (real<T>) return wm::pow(x, y); else return wm::in
 WEFT_BINARY(Min, return wm::min(x, y))
 WEFT_BINARY(Max, return wm::max(x, y))
 WEFT_COMPARE(Lt, <)
-WEFT_COMPARE(Gt, >) WEFT_COMPARE(Le, <=) WEFT_COMPARE(Ge, >=) WEFT_COMPARE(Eq, ==) WEFT_COMPARE(Ne, !=) struct And {
+WEFT_COMPARE(Gt, >)
+WEFT_COMPARE(Le, <=)
+WEFT_COMPARE(Ge, >=)
+WEFT_COMPARE(Eq, ==)
+WEFT_COMPARE(Ne, !=)
+
+struct And {
   template <class T>
   WEFT_OF T of(T x, T y) {
     return x & y;
@@ -308,9 +314,11 @@ Loop round(Dtype from, Dtype narrow) {
     WEFT_OF BITS of(float x) { return wm::to_##NAME(x); }   \
   };
 WEFT_NARROW(f16, uint16_t)
-WEFT_NARROW(bf16, uint16_t) WEFT_NARROW(f8e4m3, uint8_t) WEFT_NARROW(f8e5m2, uint8_t)
+WEFT_NARROW(bf16, uint16_t)
+WEFT_NARROW(f8e4m3, uint8_t)
+WEFT_NARROW(f8e5m2, uint8_t)
 
-    Loop load(Dtype memory) {
+Loop load(Dtype memory) {
   switch (memory) {
     case Dtype::f16: return one<Load_f16, float, uint16_t>;
     case Dtype::bf16: return one<Load_bf16, float, uint16_t>;

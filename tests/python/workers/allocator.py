@@ -13,6 +13,7 @@ import threading
 import torch
 import torch.distributed as dist
 
+import cases
 import weft.torch
 
 before_any_group = torch.arange(300_000.0)
@@ -174,22 +175,5 @@ def small(rank, size):
     assert weft.torch.is_mapped(torch.empty(50_000)), "what was released is not used again"
 
 
-def main():
-    torch.set_num_threads(1)
-    dist.init_process_group("weft")
-    rank, size = dist.get_rank(), dist.get_world_size()
-    run = [off] if "--off" in sys.argv else [small] if "--small" in sys.argv else CASES
-    for one in run:
-        try:
-            one(rank, size)
-        except BaseException:
-            print(f"rank {rank}: {one.__name__} failed", flush=True)
-            raise
-    dist.barrier()
-    if rank == 0:
-        print(f"cases {len(run)}", flush=True)
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    cases.run([off] if "--off" in sys.argv else [small] if "--small" in sys.argv else CASES)

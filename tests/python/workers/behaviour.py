@@ -10,6 +10,7 @@ import time
 import torch
 import torch.distributed as dist
 
+import cases
 import weft.torch
 
 CASES = []
@@ -517,24 +518,6 @@ def the_profiler_sees_calls(rank, size):
     assert {"weft:all_reduce", "weft:broadcast"} <= names, names
 
 
-def main():
-    torch.set_num_threads(1)
-    name = sys.argv[1]
-    dist.init_process_group(name, timeout=datetime.timedelta(seconds=60))
-    rank, size = dist.get_rank(), dist.get_world_size()
-    only = sys.argv[2:]
-    run = [one for one in CASES if not only or one.__name__ in only]
-    for one in run:
-        try:
-            one(rank, size)
-        except BaseException:
-            print(f"rank {rank}: {one.__name__} failed", flush=True)
-            raise
-    dist.barrier()
-    if rank == 0:
-        print(f"cases {len(run)}", flush=True)
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    only = sys.argv[2:]
+    cases.run([one for one in CASES if not only or one.__name__ in only], sys.argv[1], timeout=datetime.timedelta(seconds=60))

@@ -6,22 +6,12 @@
 #include <functional>
 #include <numeric>
 
+#include "tests/support/errors.h"
 #include "weft/api/collectives.h"
 #include "weft/kernel/step_code.h"
 #include "weft/transport/spec.h"
 
 namespace weft::test {
-
-inline void need(bool condition, const std::string& what) {
-  if (!condition) throw Error(ErrorKind::internal, what);
-}
-
-inline Error error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error; }
-  return Error(ErrorKind::internal, "nothing was thrown");
-}
 
 inline bool says(const Error& error, const std::string& what) {
   return std::string(error.what()).find(what) != std::string::npos;

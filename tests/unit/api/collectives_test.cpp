@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "tests/support/errors.h"
 #include "weft/api/collectives_plan.h"
 #include "weft/codegen/library.h"
 #include "weft/runtime/communicator.h"
@@ -404,13 +405,6 @@ TEST(Collectives, ReleasedMemoryIsForgotten) {
 }
 
 // ---- disagreement and misuse
-Error error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error; }
-  return Error(ErrorKind::internal, "nothing was thrown");
-}
-
 std::string disagreement(const std::function<void(Player&)>& body) {
   const Error error = error_of([&] { on_threads(2, body, Player::quiet(), 20); });
   EXPECT_EQ(error.kind(), ErrorKind::agreement) << error.what();

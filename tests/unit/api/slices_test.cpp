@@ -38,7 +38,8 @@ TEST(DeclaredSlices, AnInput) {
 
 TEST(DeclaredSlices, AState) {
   expect_right_for_all_sizes(
-      "program 1 p\ndim A\nin g f64[A] sliced(0)\nstate w f64[A] sliced(0)\nv = silu(w * 0.1) + g\nupdate w = v\nout v\n",
+      "program 1 p\ndim A\nin g f64[A] sliced(0)\nstate w f64[A] sliced(0)\n"
+      "v = silu(w * 0.1) + g\nupdate w = v\nout v\n",
       "");
 }
 

@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "tests/support/errors.h"
 #include "weft/api/calibrate.h"
 #include "weft/api/environment.h"
 #include "weft/api/need.h"
@@ -24,16 +25,6 @@ constexpr const char* adam =
 constexpr const char* product =
     "program 1 product\ndim B K H\nin x f32[B, K] sliced(1)\nin w f32[K, H] sliced(0)\ny = all_reduce(sum, matmul(x, "
     "w))\nout y\n";
-
-bool has(const std::string& text, const std::string& piece) { return text.find(piece) != std::string::npos; }
-
-template <typename F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) { return error; }
-  return Error(ErrorKind::internal, "nothing was thrown");
-}
 
 std::filesystem::path scratch(const std::string& name) {
   return std::filesystem::path(testing::TempDir()) / fmt::format("weft-tuning-{}-{}", getpid(), name);

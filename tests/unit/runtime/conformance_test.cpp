@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "tests/support/errors.h"
 #include "tests/unit/runtime/harness.h"
 #include "weft/algo/algorithm.h"
 #include "weft/transport/spec.h"
@@ -182,8 +183,6 @@ struct Ring {
   std::shared_ptr<Loaded> loaded;
   std::vector<float> x, y;
 };
-
-bool has(const std::string& text, std::string_view piece) { return text.find(piece) != std::string::npos; }
 
 // Sizes differ: one error that shows both, whichever rank sees it first.
 TEST_P(Conformance, OtherLaunchesAreSeen) {

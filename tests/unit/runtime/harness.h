@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 
+#include "tests/support/errors.h"
 #include "tests/support/source_dir.h"
 #include "weft/base/dtype.h"
 #include "weft/base/file.h"
@@ -22,18 +23,6 @@ using Run = void (*)(int, const std::function<void(transport::Transport&)>&, con
 // The same where more than a function's address is needed: over the transport of a word, say.
 using Start =
     std::function<void(int, const std::function<void(transport::Transport&)>&, const transport::RankOptions&)>;
-
-inline void need(bool condition, const std::string& what) {
-  if (!condition) throw Error(ErrorKind::internal, what);
-}
-
-template <typename F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) { return error; }
-  return Error(ErrorKind::internal, "nothing was thrown");
-}
 
 inline plan::Plan case_plan(const std::string& name) {
   return plan::parse(read_file(checkout_dir() + "/tests/cases/plan/" + name + ".plan"));

@@ -11,7 +11,6 @@ namespace weft::runtime {
 namespace {
 
 using test::case_plan;
-using test::error_of;
 
 class TimelineTest : public testing::TestWithParam<test::Run> {
  protected:

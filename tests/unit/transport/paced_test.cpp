@@ -6,16 +6,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/support/errors.h"
 #include "tests/support/patience.h"
 #include "weft/transport/spec.h"
 #include "weft/transport/wait.h"
 
 namespace weft::transport {
 namespace {
-
-void need(bool condition, const std::string& what) {
-  if (!condition) throw Error(ErrorKind::internal, what);
-}
 
 // Rank 0 sends `count` messages at once, each with when it was sent; rank 1 notes when it sees them. Lateness in ns
 // against max(link free, sent) + bytes / rate + alpha, computed here once more.

@@ -16,6 +16,7 @@
 #include <functional>
 #include <thread>
 
+#include "tests/support/errors.h"
 #include "weft/base/file.h"
 #include "weft/transport/socket.h"
 #include "weft/transport/spec.h"
@@ -27,17 +28,6 @@ namespace weft::transport {
 namespace {
 
 constexpr int64_t second = 1'000'000'000;
-
-void need(bool condition, const std::string& what) {
-  if (!condition) throw Error(ErrorKind::internal, what);
-}
-
-Error error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) { return error; }
-  return Error(ErrorKind::internal, "nothing was thrown");
-}
 
 bool has(const Error& error, std::string_view piece) {
   return std::string_view(error.what()).find(piece) != std::string_view::npos;

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/support/descriptors.h"
+#include "tests/support/errors.h"
 #include "weft/base/file.h"
 #include "weft/transport/board.h"
 #include "weft/transport/mapping.h"
@@ -31,19 +32,7 @@ struct Kind {
   std::function<std::unique_ptr<Job>(int, const std::function<CommandLoop(Transport&)>&, const RankOptions&)> start;
 };
 
-void need(bool condition, const char* what) {
-  if (!condition) throw Error(ErrorKind::internal, what);
-}
-
 bool has_children() { return waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD; }
-
-template <typename F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) { return error; }
-  return Error(ErrorKind::internal, "nothing was thrown");
-}
 
 class Transports : public testing::TestWithParam<Kind> {
  protected:
