@@ -231,7 +231,19 @@ void RunEmitter::block_loop() {
   line("  }");
 }
 
+// The processor follows a few streams of reads by itself and keeps too little of each in flight; where there are many
+// they fill the memory by themselves, and asking for more costs time. Measured on two cores that stream together: a loop
+// of two reads and two writes gains 8 %, one of five reads and three writes loses 5 %.
+void RunEmitter::read_ahead() {
+  constexpr int64_t few = 2;
+  const auto streams = [](const Source& s) { return s.shape.alignment == Alignment::aligned; };
+  if (!any(Store::stream) || std::count_if(sources_.begin(), sources_.end(), streams) > few) return;
+  for (const Source& s : sources_)
+    if (streams(s)) line(fmt::format("    read_ahead<{}>({} + begin);", block_elements, s.name));
+}
+
 void RunEmitter::one_block() {
+  read_ahead();
   for (const Draw& draw : draws_)
     line(fmt::format("    fill_{}(hoisted, args->position + begin, block_{}, size);", draw.name, draw.name));
   for (const Source& s : sources_)

@@ -52,6 +52,7 @@ class RunEmitter {
   void declare_lanes(const Target& t);
   void block_loop();
   void one_block();
+  void read_ahead();
   void finish();
 
   std::string memory(const Source& s) const;

@@ -26,7 +26,7 @@ constexpr std::string_view words_of_ours =
     "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t size_t NULL INT64_MAX INT64_MIN "
     "UINT64_MAX WEFT_FN "
     "WEFT_EACH_ALONE WEFT_PAIR wm std main unix linux Args Hoisted Values Line Lanes f64x2 stream stream_line "
-    "stream_end before_line "
+    "stream_end before_line read_ahead "
     "on_line element hoisted pos args count size begin end i out sum reduced reduced_bits block_sum block_reduced Wide "
     "WideValue Narrow NarrowValue widen_f16 narrow_f16 widen_16 narrow_16 fold_begin fold_add fold_end drawn_quads "
     "uniform_block to";

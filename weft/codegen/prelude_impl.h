@@ -76,6 +76,14 @@ WEFT_FN void stream(T* to, const T* from, int64_t count) {
   }
 }
 
+// Asks for what the loop reads some blocks later; asking beyond the end of memory does no harm.
+template <int64_t block, class T>
+WEFT_FN void read_ahead(const T* from) {
+  constexpr int64_t line = 64, bytes = block * static_cast<int64_t>(sizeof(T)), distance = 2048;
+  const char* at = reinterpret_cast<const char*>(from) + distance;
+  for (int64_t j = 0; j < bytes; j += line) __builtin_prefetch(at + j, 0, 3);
+}
+
 // Elements in front of the first whole line, at most `count`.
 template <class T>
 WEFT_FN int64_t before_line(const T* to, int64_t count) {
