@@ -240,15 +240,25 @@ std::vector<std::byte> Executable::read_state(const ir::Name& name) {
   const int buffer = my.buffer(name);
   const int64_t element = size_bytes(*parse_dtype(my.lowered.plan.buffers[static_cast<size_t>(buffer)].dtype));
   const int64_t whole = my.whole_bytes(buffer);
-  // Every rank writes what it holds into every peer's copy; the barrier makes it whole.
+  std::vector<std::byte> out(static_cast<size_t>(whole));
+  const auto put = [&](std::byte* to) {
+    for (const api::Piece& piece : held)
+      std::memcpy(to + piece.position * element, piece.at, static_cast<size_t>(piece.count * element));
+  };
+  if (!my.lowered.plan.buffers[static_cast<size_t>(buffer)].own) {  // kept whole: nothing is missing here
+    put(out.data());
+    return out;
+  }
+  // Every rank writes its part into every peer's copy; the barrier makes it whole.
   const runtime::Symmetric copy = my.communicator.allocate(std::max<int64_t>(whole, 1), "state " + name);
-  for (const api::Piece& piece : held)
-    for (int peer = 0; peer < my.communicator.size(); peer++)
-      std::memcpy(copy.window->at[static_cast<size_t>(peer)] + copy.offset + piece.position * element, piece.at,
-                  static_cast<size_t>(piece.count * element));
+  for (std::byte* window : copy.window->at) {
+    if (!window)
+      throw Error(ErrorKind::unsupported, fmt::format("state {} lies in slices on ranks that share no memory", name),
+                  "save each rank's part (data), or take a schedule that stores the state whole");
+    put(window + copy.offset);
+  }
   my.communicator.transport().barrier("read_state " + name);
-  const std::byte* from = static_cast<const std::byte*>(copy.data);
-  std::vector<std::byte> out(from, from + whole);
+  if (whole > 0) std::memcpy(out.data(), copy.data, out.size());
   my.communicator.transport().barrier("read_state " + name);
   return out;
 }
