@@ -52,7 +52,7 @@ void serve(const Arguments& arguments) {
   request.program = ir::parse(read_file(arguments.at(0)));
   request.sizes = sizes_of(request.program, arguments, 2);
   request.sizes.ranks = std::stoi(arguments.at(1));
-  request.machine = api::machine_for(request.sizes.ranks, false);
+  request.machine = api::machine_for(request.sizes.ranks, "processes");
   request.check = false;
   request.search.limit = 8;
   request.search.samples = 0;
@@ -62,7 +62,7 @@ void serve(const Arguments& arguments) {
   for (size_t i = 0; i < trials.size(); i++) trials[i].id = static_cast<int>(i), trials[i].rounds_ns.clear();
   std::printf("best: %s\nplain: %s\nready\n", trials[0].label.c_str(), trials[1].label.c_str());
   std::fflush(stdout);
-  api::TrialRunner runner({request.program, request.sizes, {}, trials, true, 0, -1, nullptr}, false, true);
+  api::TrialRunner runner({request.program, request.sizes, {}, trials, true, 0, -1, nullptr}, "processes", true);
   for (std::string line; std::getline(std::cin, line) && line != "quit";) {
     std::printf("%.1f\n", runner.time_ns(line == "plain" ? 1 : 0));
     std::fflush(stdout);
@@ -131,7 +131,7 @@ void small(const Arguments& arguments) {
 }
 
 // The machine's calibration measures just this: (launch of 65 steps - launch of 1) / 64.
-void step(const Arguments&) { std::printf("%.1f\n", api::calibrate(1, false).step_ns); }
+void step(const Arguments&) { std::printf("%.1f\n", api::calibrate(1, "processes").step_ns); }
 
 void enumerate(const Arguments& arguments) {
   const topo::Machine machine = topo::detect();

@@ -160,7 +160,7 @@ class Bench {
   void run() {
     const std::vector<int64_t> sizes = sizes_of(options_);
     const int64_t room = sizes.back() + (options_.ranks + 1) * 64;
-    if (options_.ranks > 1) machine_ = api::machine_for(options_.ranks, false, progress_line), end_progress();
+    if (options_.ranks > 1) machine_ = api::machine_for(options_.ranks, "processes", progress_line), end_progress();
     Ours ours(options_, room);
     for (const std::string& name : split(options_.peers, ','))
       if (!name.empty()) start(name, room);

@@ -14,6 +14,7 @@
 #include "weft/base/file.h"
 #include "weft/foreign/msccl.h"
 #include "weft/ir/shapes.h"
+#include "weft/transport/spec.h"
 #include "weft/tune/configure.h"
 
 namespace weft::tools {
@@ -94,8 +95,18 @@ void add_program_options(CLI::App& verb, ProgramOptions& options) {
   verb.add_option("--model", options.model, "shapes of a model for `tensors P`: bert-base, bert-large");
   verb.add_option("--shapes", options.shapes,
                   "a shapes file for `tensors P`: one tensor a line, NAME EXTENT EXTENT ...");
-  verb.add_flag("--threads", options.threads, "ranks are threads of one process (else processes)");
+  auto* threads = verb.add_flag("--threads", options.threads, "ranks are threads of one process (else processes)");
+  verb.add_option("--transport", options.transport,
+                  "what lies between ranks: processes, threads, tcp, mixed:group=2, paced:alpha=5us,bw=1GB/s; "
+                  "threads+tcp: ranks are threads")
+      ->excludes(threads);
   verb.add_flag("--json", options.json, "print JSON instead of tables");
+}
+
+std::string transport_of(const ProgramOptions& options) {
+  if (options.transport.empty()) return options.threads ? "threads" : "processes";
+  transport::check_spec(options.transport);
+  return options.transport;
 }
 
 const std::string& file_text(const std::string& file) {

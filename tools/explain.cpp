@@ -36,7 +36,7 @@ void explain_verb(const Options& options) {
   search.any_order = options.any_order;
   search.mapped = !options.private_buffers;
   search.samples = 0;
-  const topo::Machine machine = api::machine_for(options.program.ranks, options.program.threads, progress_line);
+  const topo::Machine machine = api::machine_for(options.program.ranks, transport_of(options.program), progress_line);
   end_progress();
   const tune::SearchSpace space = tune::make_trials(program, machine, search);
   nlohmann::json out = nlohmann::json::array();

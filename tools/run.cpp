@@ -7,6 +7,7 @@
 #include "weft/api/tuning.h"
 #include "weft/api/weft.h"
 #include "weft/base/plural.h"
+#include "weft/transport/spec.h"
 
 namespace weft::tools {
 namespace {
@@ -24,12 +25,13 @@ void run_verb(const Options& options) {
   request.program = read_program(options.program.file);
   request.sizes = sizes_of(request.program, options.program);
   request.scalars = scalars_of(request.program, options.program);
-  request.threads = options.program.threads;
+  request.transport = transport_of(options.program);
   request.search.ranks = options.program.ranks;
   request.search.sizes = request.sizes;
-  request.search.mapped = !options.private_buffers;
+  request.search.mapped = !options.private_buffers && transport::layer_of(request.transport).empty();
   request.rounds.max_rounds = request.rounds.min_rounds = options.rounds;
-  const schedule::Schedule schedule = resolve_schedule(request.program, options.schedule, request.sizes);
+  const schedule::Schedule schedule =
+      resolve_schedule(request.program, options.schedule, request.sizes, request.transport);
   std::vector<tune::Trial> trials{tune::make_trial(request.program, schedule, topo::detect(), request.search)};
   api::require_memory(api::ranks_bytes(trials, request.sizes),
                       fmt::format("the buffers of {}", counted(request.sizes.ranks, "rank")),
@@ -37,7 +39,7 @@ void run_verb(const Options& options) {
   progress_line("checking");
   const double tolerance = api::tolerance_of(request.program);
   api::check_trials(trials, request.program, api::scaled(request.program, request.sizes, options.check_elements),
-                    request.threads, request.scalars, tolerance);
+                    request.transport, request.scalars, tolerance, request.search.mapped);
   if (trials[0].wrong())
     throw Error(ErrorKind::internal,
                 fmt::format("schedule {} of {}: {}", schedule.name, request.program.name, trials[0].check),

@@ -136,13 +136,13 @@ void tune_verb(const Options& options) {
   request.program = read_program(options.program.file);
   request.sizes = sizes_of(request.program, options.program);
   request.scalars = scalars_of(request.program, options.program);
-  request.threads = options.program.threads;
+  request.transport = transport_of(options.program);
   request.pin = !options.no_pin;
   request.progress = progress_line;
   const std::filesystem::path tuning =
       options.tuning.empty() ? tune::default_tuning_path() : std::filesystem::path(options.tuning);
   tune::require_writable_tuning(tuning);  // a bad file is found before the work, not after it
-  request.machine = api::machine_for(options.program.ranks, options.program.threads, progress_line);
+  request.machine = api::machine_for(options.program.ranks, request.transport, progress_line);
   request.search.limit = options.limit;
   request.search.any_order = options.any_order;
   request.search.keep_state_shapes = options.keep_state;
@@ -158,7 +158,7 @@ void tune_verb(const Options& options) {
     print_rest(report, options, tuning);
   }
   std::fflush(stdout);
-  api::store_best(report, request.program, request.sizes, tuning);
+  api::store_best(report, request.program, request.sizes, tuning, request.transport);
   fail_if_wrong(report);
 }
 

@@ -36,7 +36,9 @@ struct ProgramOptions {
   std::vector<std::string> scalars;  // lr=0.001
   std::string model, shapes;         // bert-base | a shapes file
   bool threads = false, json = false;
+  std::string transport;  // "": processes, or threads
 };
+std::string transport_of(const ProgramOptions& options);  // Error(user) for words that are none
 void add_program_options(CLI::App& verb, ProgramOptions& options);
 // A file's text, read once: what is asked for again may be a pipe.
 const std::string& file_text(const std::string& file);

@@ -136,7 +136,7 @@ nb::list explain(const Program& program, const ir::Sizes& sizes, int limit, bool
     search.mapped = mapped;
     search.any_order = any_order;
     search.samples = 0;
-    trials = tune::make_trials(program, api::machine_for(sizes.ranks, true), search).trials;
+    trials = tune::make_trials(program, api::machine_for(sizes.ranks, "threads"), search).trials;
   }
   return rows_of(trials);
 }
@@ -151,8 +151,8 @@ nb::dict tune_now(const Program& program, const ir::Sizes& sizes, const std::map
     request.program = program;
     request.sizes = sizes;
     request.scalars = scalars;
-    request.threads = true;
-    request.machine = api::machine_for(sizes.ranks, true);
+    request.transport = "threads";
+    request.machine = api::machine_for(sizes.ranks, "threads");
     request.search.limit = limit;
     request.search.any_order = any_order;
     request.rounds.seconds = seconds;

@@ -133,7 +133,7 @@ void check(const ir::Program& program, const ir::Sizes& sizes, bool mapped, std:
   for (size_t i = 0; i < trials.size(); i++) trials[i].id = static_cast<int>(i);
   const double tolerance = api::tolerance_of(program);
   const std::vector<ir::Values> expected = api::reference_results(program, sizes, 2, {});
-  api::TrialRunner runner({program, sizes, {}, trials, mapped, 0, -1, &expected}, true, false);
+  api::TrialRunner runner({program, sizes, {}, trials, mapped, 0, -1, &expected}, "threads", false);
   for (const tune::Trial& trial : trials) {
     const std::string where = fmt::format("{} n={}", program.name, sizes.ranks);
     for (const std::string& answer : runner.ask(fmt::format("reference {}", trial.id), trial.id))
@@ -345,7 +345,7 @@ TEST_P(Compiled, OnProcesses) {
     trials.push_back(tune::make_trial(program, resolve_schedule(program, choice, sizes), topo::detect(), options));
     trials.back().id = static_cast<int>(trials.size()) - 1;
   }
-  api::check_trials(trials, program, sizes, false, {}, api::tolerance_of(program));
+  api::check_trials(trials, program, sizes, "processes", {}, api::tolerance_of(program));
   for (const tune::Trial& trial : trials)
     EXPECT_NE(trial.check.rfind("WRONG", 0), 0u) << trial.label << ": " << trial.check;
 }

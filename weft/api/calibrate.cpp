@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "weft/algo/algorithm.h"
+#include "weft/api/calibrate_wire.h"
 #include "weft/api/commands.h"
 #include "weft/api/sweep.h"
 #include "weft/base/env.h"
@@ -20,6 +21,7 @@
 #include "weft/kernel/tile.h"
 #include "weft/plan/stats.h"
 #include "weft/runtime/communicator.h"
+#include "weft/transport/spec.h"
 
 namespace weft::api {
 namespace {
@@ -255,18 +257,25 @@ int measured_ranks(int ranks) {
   return std::min(ranks, std::max(16, 2 * cores));
 }
 
-topo::Machine calibrate(int wanted, bool threads, const std::function<void(const std::string&)>& progress) {
+// The ranks beneath a layer, which is priced by itself.
+static std::string_view beneath(std::string_view transport) {
+  return transport::wants_threads(transport) ? "threads" : "processes";
+}
+
+topo::Machine calibrate(int wanted, std::string_view transport,
+                        const std::function<void(const std::string&)>& progress) {
+  transport::check_spec(transport);
   const int ranks = measured_ranks(wanted);
-  topo::Machine machine = unmeasured(ranks, threads ? "threads" : "processes");
+  topo::Machine machine = unmeasured(ranks, transport);
   if (ranks < wanted) machine.source += fmt::format(", which stand for {}", wanted);
   const auto make = [](transport::Transport& transport) -> transport::CommandLoop {
     auto rank = std::make_shared<CalibrationRank>(transport);
     return [rank](transport::Transport&, std::string_view text) { return rank->command(text); };
   };
-  const auto job =
-      commands_to(threads ? transport::start_threads(ranks, make) : transport::start_processes(ranks, make));
+  const auto job = commands_to(transport::start_ranks(beneath(transport), ranks, make));
   measure_machine(machine, *job, progress);
   job->finish();
+  measure_wire(machine, ranks, transport, progress);
   return machine;
 }
 
@@ -314,13 +323,18 @@ topo::Machine machine_among(transport::Transport& transport) {
   return machine;
 }
 
-topo::Machine machine_for(int ranks, bool threads, const std::function<void(const std::string&)>& progress) {
+topo::Machine machine_for(int ranks, std::string_view transport,
+                          const std::function<void(const std::string&)>& progress) {
   if (const std::string named = env("WEFT_MACHINE"); !named.empty()) return topo::read_machine(named);
+  transport::check_spec(transport);
   const std::filesystem::path path = topo::calibration_path(measured_ranks(ranks));
-  if (auto stored = stored_machine(path)) return *stored;
-  const topo::Machine machine = calibrate(ranks, threads, progress);
-  keep_machine(path, machine);
-  return machine;
+  std::optional<topo::Machine> machine = stored_machine(path);
+  if (!machine) {
+    machine = calibrate(ranks, beneath(transport), progress);
+    keep_machine(path, *machine);
+  }
+  measure_wire(*machine, measured_ranks(ranks), transport, progress);
+  return *machine;
 }
 
 }  // namespace weft::api

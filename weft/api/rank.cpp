@@ -7,6 +7,7 @@
 #include "weft/base/log.h"
 #include "weft/codegen/library.h"
 #include "weft/topo/machine.h"
+#include "weft/transport/spec.h"
 #include "weft/tune/file.h"
 
 namespace weft {
@@ -59,14 +60,15 @@ schedule::Schedule from_file(const std::string& path) {
   return in_file("schedule file " + path, [&] { return schedule::parse_schedule(text); });
 }
 
-std::optional<schedule::Schedule> tuned(const ir::Program& program, const ir::Sizes& sizes) {
+std::optional<schedule::Schedule> tuned(const ir::Program& program, const ir::Sizes& sizes,
+                                        std::string_view transport) {
   const std::filesystem::path path = tune::default_tuning_path();
   if (!env("WEFT_TUNING").empty() && !std::filesystem::exists(path))
     throw Error(ErrorKind::user, fmt::format("there is no tuning file {}, which WEFT_TUNING names", path.string()),
                 "tune with `weft tune`, which writes it, or unset WEFT_TUNING");
   const auto entries = tune::read_tuning(path);
   const auto entry = tune::find_tuning(entries, program, sizes.ranks, tune::total_elements(program, sizes),
-                                       topo::fingerprint(topo::detect()));
+                                       topo::fingerprint(topo::detect()), transport::layer_of(transport));
   if (!entry) return {};
   return in_file(fmt::format("tuning file {}, entry of {}", path.string(), entry->program), [&] {
     schedule::Schedule schedule = schedule::parse_schedule(entry->schedule);
@@ -93,14 +95,15 @@ schedule::Schedule named(const ir::Program& program, const std::string& choice) 
 
 }  // namespace
 
-schedule::Schedule resolve_schedule(const ir::Program& program, const std::string& choice, const ir::Sizes& sizes) {
+schedule::Schedule resolve_schedule(const ir::Program& program, const std::string& choice, const ir::Sizes& sizes,
+                                    std::string_view transport) {
   if (looks_like_text(choice)) return schedule::parse_schedule(choice);
   if (choice == "tune")
     throw Error(ErrorKind::user, "schedule \"tune\" measures on running ranks",
                 "give it to Rank::prepare, or call `weft tune` and then take \"tuned\"");
   if (choice.find('/') != std::string::npos || choice.ends_with(".schedule")) return from_file(choice);
   if (choice != "tuned") return named(program, choice);
-  if (auto found = tuned(program, sizes)) return *found;
+  if (auto found = tuned(program, sizes, transport)) return *found;
   WEFT_LOG(warn, "api",
            "no tuning entry of {} on {} ranks near this size: taking the most fused schedule (run `weft tune`)",
            program.name, sizes.ranks);

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "weft/base/plural.h"
+#include "weft/transport/spec.h"
 
 namespace weft::api {
 namespace {
@@ -55,7 +56,7 @@ std::string TrialRunner::bits(int trial_id) const {
   return found == bits_.end() ? "" : found->second;
 }
 
-TrialRunner::TrialRunner(TuneJob job, bool threads, bool pin) : job_(std::move(job)) {
+TrialRunner::TrialRunner(TuneJob job, std::string_view transport, bool pin) : job_(std::move(job)) {
   prepare();
   const TuneJob* shared = &job_;
   const auto make = [shared](transport::Transport& transport) -> transport::CommandLoop {
@@ -64,8 +65,7 @@ TrialRunner::TrialRunner(TuneJob job, bool threads, bool pin) : job_(std::move(j
   };
   transport::RankOptions options;
   options.pin = pin;
-  ranks_ = commands_to(threads ? transport::start_threads(job_.sizes.ranks, make, options)
-                               : transport::start_processes(job_.sizes.ranks, make, options));
+  ranks_ = commands_to(transport::start_ranks(transport, job_.sizes.ranks, make, options));
 }
 
 TrialRunner::TrialRunner(TuneJob job, transport::Transport& transport) : job_(std::move(job)) {

@@ -16,8 +16,9 @@ bool comparable_bits(const tune::Trial& trial);
 
 class TrialRunner : public tune::Evaluator {
  public:
-  // Starts the ranks; each allocates the block of the hungriest trial. `expected`: for "reference" commands.
-  TrialRunner(TuneJob job, bool threads, bool pin);
+  // Starts the ranks on a transport (transport/spec.h); each allocates the block of the hungriest trial. `expected`: for
+  // "reference" commands.
+  TrialRunner(TuneJob job, std::string_view transport, bool pin);
   // The ranks of a running program: collective, as is every call.
   TrialRunner(TuneJob job, transport::Transport& transport);
   ~TrialRunner() override;

@@ -159,9 +159,12 @@ void TuneRank::launch_once() {
                                         default_scalars(job_.program, job_.scalars, launches_), transport_.rank()));
 }
 
+// A word for each rank, where all are mapped: ranks leave it closer together than a barrier.
 void TuneRank::meet() {
+  const std::vector<std::byte*>& at = words_.window->at;
+  if (std::find(at.begin(), at.end(), nullptr) != at.end()) return transport_.barrier("a timed launch");
   const auto word = [&](int rank) {
-    return reinterpret_cast<std::atomic<uint64_t>*>(words_.window->at[static_cast<size_t>(rank)] + words_.offset);
+    return reinterpret_cast<std::atomic<uint64_t>*>(at[static_cast<size_t>(rank)] + words_.offset);
   };
   word(transport_.rank())->store(++meetings_, std::memory_order_release);
   const int64_t deadline = now_ns() + transport_.timeout_ns();

@@ -11,6 +11,7 @@
 #include "weft/api/reference.h"
 #include "weft/api/trial_runner.h"
 #include "weft/base/plural.h"
+#include "weft/transport/spec.h"
 #include "weft/tune/file.h"
 
 namespace weft::api {
@@ -78,11 +79,12 @@ double tolerance_of(const ir::Program& program) {
   return tolerance;
 }
 
-void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
-                  const std::map<std::string, double>& scalars, double tolerance, bool mapped) {
+void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes,
+                  std::string_view transport, const std::map<std::string, double>& scalars, double tolerance,
+                  bool mapped) {
   require_check_memory(trials, program, sizes);
   const std::vector<ir::Values> expected = reference_results(program, sizes, 2, scalars);
-  TrialRunner runner({program, sizes, scalars, trials, mapped, 0, -1, &expected}, threads, false);
+  TrialRunner runner({program, sizes, scalars, trials, mapped, 0, -1, &expected}, transport, false);
   check_reference(trials, runner, tolerance);
   runner.finish();
 }
@@ -90,7 +92,7 @@ void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, 
 void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request) {
   require_ranks_memory(trials, request.sizes);
   TrialRunner runner({request.program, request.sizes, request.scalars, trials, request.search.mapped, 0, -1, nullptr},
-                     request.threads, request.pin);
+                     request.transport, request.pin);
   tune::measure(trials, runner, request.rounds);
   runner.finish();
 }
@@ -102,6 +104,7 @@ class Tuning {
   explicit Tuning(const TuneRequest& request) : request_(request), search_(request.search) {
     search_.ranks = request.sizes.ranks;
     search_.sizes = request.sizes;
+    search_.mapped = search_.mapped && transport::layer_of(request.transport).empty();
     search_.count_all = true;
   }
 
@@ -149,7 +152,7 @@ class Tuning {
     const std::vector<ir::Values> expected = reference_results(request_.program, small, 2, request_.scalars);
     TrialRunner runner(
         {request_.program, small, request_.scalars, report_.space.trials, search_.mapped, 0, -1, &expected},
-        request_.threads, false);
+        request_.transport, false);
     say("comparing with the reference");
     check_reference(report_.space.trials, runner, report_.tolerance);
     sample();
@@ -198,7 +201,7 @@ TuneReport tune_program(const TuneRequest& request) {
   tuning.enumerate();
   tuning.ask_for_memory();
   {
-    TrialRunner runner(tuning.job(), request.threads, request.pin);
+    TrialRunner runner(tuning.job(), request.transport, request.pin);
     tuning.measure(runner);
   }
   if (request.check) tuning.check();
@@ -214,14 +217,14 @@ TuneReport tune_among(transport::Transport& transport, const TuneRequest& reques
 }
 
 void store_best(const TuneReport& report, const ir::Program& program, const ir::Sizes& sizes,
-                const std::filesystem::path& path) {
+                const std::filesystem::path& path, std::string_view transport) {
   if (!tune::any_right(report.space.trials)) return;
   const tune::Trial& best = tune::best(report.space.trials);
   schedule::Schedule schedule = best.schedule;
   schedule.name = "tuned";
   tune::write_tuning(path, {topo::fingerprint(topo::detect()), program.name, tune::program_hash(program), sizes.ranks,
                             tune::total_elements(program, sizes), schedule::print(schedule), best.median_ns(),
-                            tune::plain(report.space.trials).median_ns()});
+                            tune::plain(report.space.trials).median_ns(), transport::layer_of(transport)});
 }
 
 }  // namespace weft::api

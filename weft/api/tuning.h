@@ -21,8 +21,10 @@ struct TuneRequest {
   ir::Program program;
   ir::Sizes sizes;  // with ranks
   topo::Machine machine;
-  bool threads = false, pin = true;
-  tune::SearchOptions search;  // ranks and sizes are taken from above
+  std::string transport = "processes";  // what ranks run on (transport/spec.h)
+  bool pin = true;
+  tune::SearchOptions
+      search;  // ranks and sizes are taken from above; where the transport has a layer, nothing is mapped
   tune::RoundOptions rounds;
   std::map<std::string, double> scalars;
   bool check = true;
@@ -48,17 +50,19 @@ std::string wrong_trials(const TuneReport& report);
 // with the plain schedule's; the reference evaluator is not asked. `request.machine` must be one that all agree on
 // (machine_among).
 TuneReport tune_among(transport::Transport& transport, const TuneRequest& request);
-// Puts the best schedule, if one is right, into a tuning file (default: tune::default_tuning_path()).
+// Puts the best schedule, if one is right, into a tuning file (default: tune::default_tuning_path()): of this machine, and
+// of the layer between its ranks where there is one.
 void store_best(const TuneReport& report, const ir::Program& program, const ir::Sizes& sizes,
-                const std::filesystem::path& path);
+                const std::filesystem::path& path, std::string_view transport = "processes");
 
 // Measures given trials only (benchmarks): rounds of all, alternately.
 void measure_trials(std::vector<tune::Trial>& trials, const TuneRequest& request);
 
 // Runs trials at `sizes` (two launches from patterned data) and compares every output and state with the reference
 // evaluator: fills trial.check with the largest error, or what is wrong.
-void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes, bool threads,
-                  const std::map<std::string, double>& scalars, double tolerance, bool mapped = true);
+void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes,
+                  std::string_view transport, const std::map<std::string, double>& scalars, double tolerance,
+                  bool mapped = true);
 double tolerance_of(const ir::Program& program);  // by the narrowest float that is stored or sent; 0: integers only
 
 }  // namespace weft::api

@@ -51,8 +51,9 @@ struct PrepareOptions {
 };
 
 // The schedule a choice stands for, on `ranks` ranks. Error(user) names the choices there are. "tune" needs ranks: it is
-// prepare()'s.
-schedule::Schedule resolve_schedule(const ir::Program& program, const std::string& choice, const ir::Sizes& sizes);
+// prepare()'s. "tuned" is what was tuned on this machine, over `transport` (transport/spec.h).
+schedule::Schedule resolve_schedule(const ir::Program& program, const std::string& choice, const ir::Sizes& sizes,
+                                    std::string_view transport = "processes");
 
 // A program ready to run on one rank. Launches are collective: all ranks call them in the same order.
 class Executable {

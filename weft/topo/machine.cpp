@@ -24,6 +24,7 @@ namespace {
 struct NumberField {
   const char* key;
   double Machine::*at;
+  bool may_be_none = false;  // 0
 };
 struct IntegerField {
   const char* key;
@@ -40,6 +41,8 @@ constexpr NumberField number_fields[] = {
     {"launch_ns", &Machine::launch_ns},
     {"message_ns", &Machine::message_ns},
     {"await_ns", &Machine::await_ns},
+    {"wire_ns", &Machine::wire_ns, true},
+    {"wire_bytes_per_s", &Machine::wire_bytes_per_s, true},
     {"flops_per_s", &Machine::flops_per_s},
     {"matmul_flops_per_s", &Machine::matmul_flops_per_s},
     {"packed_bytes_per_s", &Machine::packed_bytes_per_s},
@@ -210,8 +213,8 @@ Machine parse_machine(const std::string& text, const std::string& path) {
   for (const NumberField& field : number_fields) {
     if (!file[field.key]) continue;
     const auto value = file[field.key].value<double>();
-    if (!value || !(*value > 0) || !std::isfinite(*value))
-      bad_file(path, fmt::format("{} must be positive", field.key));
+    if (!value || !(*value > 0 || (field.may_be_none && *value == 0)) || !std::isfinite(*value))
+      bad_file(path, fmt::format("{} must be positive{}", field.key, field.may_be_none ? ", or 0 for none" : ""));
     machine.*field.at = *value;
   }
   for (const CurveField& field : curve_fields) machine.*field.at = read_curve(file, field.key, path);

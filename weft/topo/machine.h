@@ -26,6 +26,8 @@ struct Machine {
   int ranks = 2;        // the ranks the curves were measured with
   double hop_ns = 150;  // a cache line from core to core
   double step_ns = 30, launch_ns = 60, message_ns = 60, await_ns = 150;
+  // Where ranks share no memory: what a message takes on its way, and how fast it flows. 0: they do.
+  double wire_ns = 0, wire_bytes_per_s = 0;
   BandwidthCurve read, write, write_stream, read_peer, write_peer, write_peer_stream;
   double flops_per_s = 1e9;          // of generated pointwise code, one rank
   double matmul_flops_per_s = 1e10;  // of matrix products (oneDNN, f32), one rank

@@ -52,6 +52,11 @@ void check_spec(std::string_view text) {
 }
 
 bool wants_threads(std::string_view text) { return parse(text).threads; }
+std::string layer_of(std::string_view text) {
+  const Spec spec = parse(text);
+  if (spec.kind == "threads" || spec.kind == "processes") return "";
+  return spec.options.empty() ? spec.kind : spec.kind + ":" + spec.options;
+}
 
 std::unique_ptr<Transport> make_layer(Transport& inner, std::string_view text) {
   const Spec spec = parse(text);

@@ -11,6 +11,8 @@ namespace weft::transport {
 std::unique_ptr<Transport> make_layer(Transport& inner, std::string_view spec);
 void check_spec(std::string_view spec);  // before ranks are started
 bool wants_threads(std::string_view spec);
+// What lies between ranks, as written: "tcp", "paced:..."; "" where all map each other's memory.
+std::string layer_of(std::string_view spec);
 
 // As run_processes and start_processes, over the transport of `spec`.
 void run_ranks(std::string_view spec, int ranks, const std::function<void(Transport&)>& body,

@@ -9,8 +9,8 @@ namespace weft::tune {
 namespace {
 
 struct Terms {
-  double memory, compute, matmul, links, latency;
-  double total() const { return std::max(memory, compute) + matmul + links + latency; }
+  double memory, compute, matmul, links, latency, wire;
+  double total() const { return std::max(memory, compute) + matmul + links + latency + wire; }
 };
 
 // Sending is a step of its own, that only moves bytes; a receiving step folds or computes meanwhile.
@@ -27,14 +27,21 @@ Terms price(const plan::RankStats& s, const topo::Machine& machine, const PriceO
   const double latency = machine.launch_ns + static_cast<double>(s.steps) * machine.step_ns +
                          static_cast<double>(s.messages_sent + s.messages_received) * machine.message_ns +
                          static_cast<double>(s.awaits) * machine.await_ns +
-                         static_cast<double>(s.critical_hops) * machine.hop_ns;
-  return {memory * 1e9, s.flops / machine.flops_per_s * 1e9, s.matmul_flops / machine.matmul_flops_per_s * 1e9,
-          links * 1e9, latency};
+                         static_cast<double>(s.critical_hops) * std::max(machine.hop_ns, machine.wire_ns);
+  const double wire =
+      machine.wire_bytes_per_s > 0 ? options.wire * std::max(sent, received) / machine.wire_bytes_per_s : 0;
+  return {memory * 1e9,
+          s.flops / machine.flops_per_s * 1e9,
+          s.matmul_flops / machine.matmul_flops_per_s * 1e9,
+          links * 1e9,
+          latency,
+          wire * 1e9};
 }
 
 const char* bound_of(const Terms& terms) {
   const double memory = terms.memory + terms.links;
-  const double most = std::max({memory, terms.compute, terms.matmul, terms.latency});
+  const double most = std::max({memory, terms.compute, terms.matmul, terms.latency, terms.wire});
+  if (most == terms.wire) return "wire";
   if (most == memory) return "memory";
   return most == terms.compute ? "arithmetic" : most == terms.matmul ? "products" : "latency";
 }
@@ -48,7 +55,7 @@ Prediction predict(const std::vector<plan::RankStats>& ranks, const topo::Machin
   const double turns = std::max(1.0, static_cast<double>(ranks.size()) / std::max(1, machine.cores));
   for (const plan::RankStats& s : ranks) {
     const Terms terms = price(s, machine, options);
-    const double total = terms.total() * turns;
+    const double total = (terms.total() - terms.wire) * turns + terms.wire;
     if (total < slowest.total_ns) continue;
     const double per = 1.0 / static_cast<double>(std::max<int64_t>(1, options.elements));
     slowest.total_ns = total;
@@ -56,6 +63,7 @@ Prediction predict(const std::vector<plan::RankStats>& ranks, const topo::Machin
     slowest.compute_ns = terms.compute * turns;
     slowest.matmul_ns = terms.matmul * turns;
     slowest.latency_ns = terms.latency * turns;
+    slowest.wire_ns = terms.wire;
     slowest.read_bytes = (s.bytes_read_here + s.bytes_read_mapped) * per;
     slowest.written_bytes = (s.bytes_written_here + s.bytes_written_mapped) * per;
     slowest.sent_bytes = (static_cast<double>(s.bytes_sent) + s.bytes_read_mapped + s.bytes_written_mapped) * per;

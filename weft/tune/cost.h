@@ -3,7 +3,8 @@
 // Nothing is known about programs here: bytes read and written here and at mapped peers, messages, steps, awaits and
 // flops of each rank are read off the plan (plan/stats.h), and prices come from the machine's calibration (topo/).
 // Memory and arithmetic of one rank overlap (the larger counts); latencies and matrix products add: a product is
-// a step of its own, and no byte of another step moves meanwhile. The slowest rank decides.
+// a step of its own, and no byte of another step moves meanwhile. The slowest rank decides. Where ranks share no memory a
+// message flows at the wire's rate both ways at once, and every hop waits for the wire.
 #pragma once
 
 #include <string>
@@ -15,11 +16,12 @@
 namespace weft::tune {
 
 struct Prediction {
-  double total_ns = 0, memory_ns = 0, compute_ns = 0, matmul_ns = 0, latency_ns = 0;  // of the slowest rank
+  // Of the slowest rank.
+  double total_ns = 0, memory_ns = 0, compute_ns = 0, matmul_ns = 0, latency_ns = 0, wire_ns = 0;
   // Of the slowest rank, per element of the program's largest tensor (set by the caller of predict through `elements`).
   double read_bytes = 0, written_bytes = 0, sent_bytes = 0;  // here + mapped; sent: to or from peers
   int64_t passes = 0, messages = 0, steps = 0;
-  std::string bound;  // "memory", "arithmetic", "products" (of matrices) or "latency"
+  std::string bound;  // "memory", "arithmetic", "products" (of matrices), "wire" or "latency"
 };
 
 struct PriceOptions {

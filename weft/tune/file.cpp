@@ -38,6 +38,7 @@ TuningEntry read_entry(const toml::table& entry, const std::filesystem::path& pa
   out.elements = entry["elements"].value_or(int64_t{0});
   out.median_ns = entry["median_ns"].value_or(0.0);
   out.plain_ns = entry["plain_ns"].value_or(0.0);
+  out.transport = entry["transport"].value_or(std::string());
   if (out.ranks < 1 || out.elements < 0)
     bad(path, fmt::format("entry of {}: ranks {} and elements {} make no sense", out.program, out.ranks, out.elements));
   return out;
@@ -54,17 +55,20 @@ void require_parent(const std::filesystem::path& path) {
 }
 
 bool same_key(const TuningEntry& a, const TuningEntry& b) {
-  return a.machine == b.machine && a.program_hash == b.program_hash && a.ranks == b.ranks && a.elements == b.elements;
+  return a.machine == b.machine && a.program_hash == b.program_hash && a.ranks == b.ranks && a.elements == b.elements &&
+         a.transport == b.transport;
 }
 
 std::string print(const std::vector<TuningEntry>& entries) {
   std::string text = fmt::format("tuning = {}\n", tuning_version);
-  for (const TuningEntry& e : entries)
+  for (const TuningEntry& e : entries) {
     text += fmt::format(
         "\n[[entry]]\nprogram = '{}'\nprogram_hash = '{}'\nmachine = '{}'\nranks = {}\nelements = {}\nmedian_ns = "
         "{:.1f}\n"
         "plain_ns = {:.1f}\nschedule = '''\n{}'''\n",
         e.program, e.program_hash, e.machine, e.ranks, e.elements, e.median_ns, e.plain_ns, e.schedule);
+    if (!e.transport.empty()) text += fmt::format("transport = '{}'\n", e.transport);
+  }
   return text;
 }
 
@@ -117,13 +121,13 @@ std::filesystem::path default_tuning_path() {
 }
 
 std::optional<TuningEntry> find_tuning(const std::vector<TuningEntry>& entries, const ir::Program& program, int ranks,
-                                       int64_t elements, const std::string& machine) {
+                                       int64_t elements, const std::string& machine, const std::string& transport) {
   const std::string hash = program_hash(program);
   std::optional<TuningEntry> found;
   const TuningEntry* foreign = nullptr;
   double nearest = std::log(4.0);
   for (const TuningEntry& entry : entries) {
-    if (entry.program_hash != hash || entry.ranks != ranks) continue;
+    if (entry.program_hash != hash || entry.ranks != ranks || entry.transport != transport) continue;
     if (entry.machine != machine) {
       foreign = &entry;
       continue;

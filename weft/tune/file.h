@@ -1,8 +1,8 @@
 // The tuning file: what won, where, for which sizes; read by `weft run` and by the library.
 //
 // TOML, first line `tuning = 1`. An entry belongs to a machine (topo::fingerprint), a program (hash of its canonical
-// text), a number of ranks and a total of elements; another machine's entry is an error that names both, never silently
-// used. Writing keeps the other entries and is atomic.
+// text), a number of ranks, a total of elements, and to what lies between the ranks; another machine's entry is an error
+// that names both, never silently used. Writing keeps the other entries and is atomic.
 #pragma once
 
 #include <filesystem>
@@ -23,6 +23,7 @@ struct TuningEntry {
   int64_t elements = 0;  // sum over the program's inputs and states: what the sizes amount to
   std::string schedule;  // canonical text
   double median_ns = 0, plain_ns = 0;
+  std::string transport = {};  // the layer between ranks (transport/spec.h); "": they share memory
 };
 std::vector<TuningEntry> read_tuning(const std::filesystem::path& path);  // Error(user) for other versions, bad files
 void write_tuning(const std::filesystem::path& path, const TuningEntry& entry);  // replaces the entry of the same key
@@ -32,7 +33,7 @@ std::filesystem::path default_tuning_path();  // WEFT_TUNING, else cache_directo
 // The entry for this program, ranks and the nearest number of elements (within a factor of 4). Error(user) if the file
 // has entries for the program but of another machine only.
 std::optional<TuningEntry> find_tuning(const std::vector<TuningEntry>& entries, const ir::Program& program, int ranks,
-                                       int64_t elements, const std::string& machine);
+                                       int64_t elements, const std::string& machine, const std::string& transport = "");
 std::string program_hash(const ir::Program& program);
 int64_t total_elements(const ir::Program& program, const ir::Sizes& sizes);
 

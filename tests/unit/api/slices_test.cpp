@@ -23,7 +23,7 @@ void expect_right_for_all_sizes(const std::string& text, const std::string& laun
     }
     for (int64_t size = 0; size <= 20; ++size) {
       options.sizes.dims["A"] = size;
-      check_trials(trials, program, options.sizes, true, {}, tolerance_of(program));
+      check_trials(trials, program, options.sizes, "threads", {}, tolerance_of(program));
       for (tune::Trial& trial : trials) {
         ASSERT_FALSE(trial.wrong()) << trial.label << " ranks " << ranks << " size " << size << ": " << trial.check;
         trial.check.clear();

@@ -12,6 +12,7 @@
 #include "weft/api/environment.h"
 #include "weft/api/need.h"
 #include "weft/api/trial_runner.h"
+#include "weft/api/weft.h"
 #include "weft/base/file.h"
 #include "weft/tune/file.h"
 
@@ -46,7 +47,7 @@ api::TuneRequest request_of(const char* text, int64_t elements) {
   request.sizes.ranks = 2;
   for (const std::string& dim : ir::dims(request.program)) request.sizes.dims[dim] = elements;
   request.machine = topo::detect();
-  request.threads = true;
+  request.transport = "threads";
   request.search.limit = 3;
   request.search.samples = 0;
   request.rounds.max_rounds = request.rounds.min_rounds = 3;
@@ -89,7 +90,7 @@ TEST(Need, MemoryIsAskedForBeforeAnythingIsTaken) {
   EXPECT_TRUE(has(tuning.what(), "needed") && has(tuning.what(), "free")) << tuning.what();
   EXPECT_FALSE(tuning.remedy().empty());
   std::vector<tune::Trial> trials;
-  const Error check = error_of([&] { api::check_trials(trials, request.program, request.sizes, true, {}, 1e-5); });
+  const Error check = error_of([&] { api::check_trials(trials, request.program, request.sizes, "threads", {}, 1e-5); });
   EXPECT_TRUE(has(check.what(), "not enough memory for checking product")) << check.what();
   EXPECT_GT(api::reference_bytes(request.program, request.sizes, 2), 8e9);
 }
@@ -137,7 +138,7 @@ TEST(Deaths, BetweenLaunchesNameRankSignalAndLaunch) {
   const std::vector<tune::Trial> trials = tune::make_trials(request.program, request.machine, search).trials;
   const int64_t begin = now_ns();
   const Error error = error_of([&] {
-    api::TrialRunner runner({request.program, request.sizes, {}, trials, true, 0, -1, nullptr}, false, false);
+    api::TrialRunner runner({request.program, request.sizes, {}, trials, true, 0, -1, nullptr}, "processes", false);
     runner.round({0});
     ASSERT_EQ(children().size(), 2u);
     kill(children()[1], SIGKILL);
@@ -159,13 +160,46 @@ TEST(Calibration, ADamagedFileIsPutAsideAndMeasuredAgain) {
   for (const std::string& damage : {std::string("machine = 1\nhop_ns = 'fast'\n"), std::string("\0\1\2", 3)}) {
     write_file(path, damage);
     testing::internal::CaptureStderr();
-    const topo::Machine machine = api::machine_for(2, true);
+    const topo::Machine machine = api::machine_for(2, "threads");
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_TRUE(has(said, path.string()) && has(said, "measured again")) << said;
     EXPECT_FALSE(machine.read.bytes.empty());
     EXPECT_EQ(read_file(path.string() + ".damaged"), damage);
     EXPECT_EQ(topo::print_machine(topo::read_machine(path)), topo::print_machine(machine));
   }
+  unsetenv("WEFT_CACHE_DIR");
+  std::filesystem::remove_all(folder);
+}
+
+// Ranks that share no memory: algorithms over links, priced by what messages cost there, right all the same, and stored
+// apart from what is fastest in shared memory.
+TEST(Transports, AreTunedOverAndStoredApart) {
+  const std::filesystem::path folder = scratch("wire");
+  setenv("WEFT_CACHE_DIR", folder.c_str(), 1);
+  const std::string paced = "threads+paced:alpha=3ms,bw=1GB/s";
+  api::TuneRequest request = request_of(adam, 1000);
+  request.transport = paced;
+  request.machine = api::machine_for(2, paced);
+  EXPECT_GE(request.machine.wire_ns, 3e6);
+  EXPECT_GT(request.machine.wire_bytes_per_s, 0);
+  EXPECT_EQ(topo::read_machine(topo::calibration_path(2)).wire_ns, 0) << "the stored one is of shared memory";
+  const api::TuneReport report = api::tune_program(request);
+  const tune::Trial& best = tune::best(report.space.trials);
+  EXPECT_FALSE(best.wrong());
+  EXPECT_GE(best.median_ns(), 3e6);
+  EXPECT_GE(best.prediction.total_ns, 3e6);
+  const std::filesystem::path file = folder / "tuning.toml";
+  api::store_best(report, request.program, request.sizes, file, paced);
+  setenv("WEFT_TUNING", file.c_str(), 1);
+  const auto found = [&](std::string_view transport) {
+    return resolve_schedule(request.program, "tuned", request.sizes, transport).name;
+  };
+  EXPECT_EQ(found("paced:alpha=3ms,bw=1GB/s"), "tuned");
+  testing::internal::CaptureStderr();  // says that there is none
+  EXPECT_NE(found("processes"), "tuned");
+  EXPECT_NE(found("paced:alpha=4ms,bw=1GB/s"), "tuned");
+  EXPECT_TRUE(has(testing::internal::GetCapturedStderr(), "no tuning entry"));
+  unsetenv("WEFT_TUNING");
   unsetenv("WEFT_CACHE_DIR");
   std::filesystem::remove_all(folder);
 }
