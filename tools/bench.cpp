@@ -19,9 +19,9 @@ namespace weft::tools {
 namespace {
 
 struct Options {
-  std::string operation, least = "32M", most = "32M", step, dtype = "float", combine = "sum", memory = "mapped", plot,
-                         peers, json_file, transport = "processes";
-  std::optional<double> factor;
+  std::string operation, dtype = "float", combine = "sum", memory = "mapped", plot, peers, json_file,
+                         transport = "processes";
+  SizeSweep sweep;
   int ranks = 2, iterations = 0, warmup = 5, grouped = 1, check = 1, root = 0, rounds = 5;
   bool touch = false, read = false, json = false, any_order = false, out_of_place_only = false;
 };
@@ -29,65 +29,13 @@ struct Options {
 constexpr int64_t answer_limit_ns = 300'000'000'000;
 constexpr double slow_peer_us = 2e6, round_us = 20'000;
 
-// nccl-tests' names beside Weft's.
-Dtype dtype_of(const std::string& text) {
-  static const std::map<std::string, Dtype> names = {
-      {"int8", Dtype::i8},    {"uint8", Dtype::u8},      {"int32", Dtype::i32},     {"uint32", Dtype::u32},
-      {"int64", Dtype::i64},  {"uint64", Dtype::u64},    {"half", Dtype::f16},      {"float", Dtype::f32},
-      {"double", Dtype::f64}, {"bfloat16", Dtype::bf16}, {"f8e4m3", Dtype::f8e4m3}, {"f8e5m2", Dtype::f8e5m2}};
-  if (const auto found = names.find(text); found != names.end()) return found->second;
-  if (const auto dtype = parse_dtype(text); dtype && *dtype != Dtype::f64x2) return *dtype;
-  throw Error(ErrorKind::user, fmt::format("-d {}: no such type", text),
-              "float, double, half, bfloat16, int32 ... or f32, i8 ...");
-}
-
-Combine combine_of(const std::string& text) {
-  if (text == "mulsum") return Combine::premul_sum;
-  if (const auto combine = parse_combine(text)) return *combine;
-  throw Error(ErrorKind::user, fmt::format("-o {}: no such reduction", text),
-              "sum, prod, min, max, avg, mulsum, bit_and ...");
-}
-
 std::vector<Dtype> dtypes_of(const Options& options) {
-  return options.dtype == "all" ? all_dtypes() : std::vector{dtype_of(options.dtype)};
+  return options.dtype == "all" ? all_dtypes() : std::vector{bench_dtype(options.dtype)};
 }
 std::vector<Combine> combines_of(const Options& options, Operation operation) {
   if (!reduces(operation)) return {Combine::sum};
   if (options.combine == "all") return all_combines();
-  return {combine_of(options.combine)};
-}
-
-// The next size; by the factor where one is given.
-int64_t after(int64_t size, const Options& options, int64_t step) {
-  if (!options.factor) return size + std::min(step, int64_t{1} << 60);
-  constexpr double beyond = 0x1p60;  // of all sizes, and of no overflow
-  return std::max(size + 1, static_cast<int64_t>(std::min(beyond, static_cast<double>(size) * *options.factor)));
-}
-
-std::vector<int64_t> sizes_of(const Options& options) {
-  constexpr size_t most_rows = 10'000;
-  const int64_t least = count_option("-b", options.least), most = count_option("-e", options.most);
-  if (most < least)
-    throw Error(ErrorKind::user,
-                fmt::format("-b {} -e {}: sizes begin above where they end", options.least, options.most),
-                "give -e at least as much as -b");
-  if (most > int64_t{1} << 50)
-    throw Error(ErrorKind::user, fmt::format("-e {}: more than any memory", options.most), "1024T at most");
-  const int64_t step = options.step.empty() ? 1 << 20 : count_option("-i", options.step);
-  if (step <= 0)
-    throw Error(ErrorKind::user, fmt::format("-i {}: a step is more than 0", options.step), "for example -i 1M");
-  if (options.factor && !(std::isfinite(*options.factor) && *options.factor > 1))
-    throw Error(ErrorKind::user, fmt::format("-f {}: sizes grow by a factor above 1", *options.factor),
-                "for example -f 2; for a step between sizes give -i");
-  std::vector<int64_t> sizes;
-  for (int64_t size = least; size <= most; size = after(size, options, step)) {
-    if (sizes.size() == most_rows)
-      throw Error(ErrorKind::user,
-                  fmt::format("-b {} -e {}: more than {} sizes", options.least, options.most, most_rows),
-                  "give a larger step with -i, or a factor with -f");
-    sizes.push_back(size);
-  }
-  return sizes;
+  return {bench_combine(options.combine)};
 }
 
 double median(std::vector<double> values) {
@@ -158,7 +106,7 @@ class Bench {
   }
 
   void run() {
-    const std::vector<int64_t> sizes = sizes_of(options_);
+    const std::vector<int64_t> sizes = sizes_of(options_.sweep);
     const int64_t room = sizes.back() + (options_.ranks + 1) * 64;
     if (options_.ranks > 1) machine_ = api::machine_for(options_.ranks, "processes", progress_line), end_progress();
     Ours ours(options_, room);
@@ -313,10 +261,7 @@ Verb add_bench(CLI::App& app) {
   verb->add_option("-r,--ranks", options->ranks, "ranks, as processes")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  verb->add_option("-b,--minbytes", options->least, "smallest size")->capture_default_str();
-  verb->add_option("-e,--maxbytes", options->most, "largest size")->capture_default_str();
-  verb->add_option("-i,--stepbytes", options->step, "step between sizes (1M)");
-  verb->add_option("-f,--stepfactor", options->factor, "factor between sizes, instead of a step");
+  add_sweep_options(*verb, options->sweep);
   verb->add_option("-n,--iters", options->iterations, "calls per round; 0: as many as fit 20 ms")
       ->check(CLI::Range(0, 10'000'000))
       ->capture_default_str();

@@ -1,8 +1,10 @@
 // The pieces of `weft bench`: what one rank does, peers as processes, how a table, JSON and a picture are written.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,16 @@ struct BenchCell {
 std::string print(const BenchCell& cell);
 BenchCell parse_cell(const std::string& text);
 int64_t whole_bytes(const BenchCell& cell, int ranks);
+// nccl-tests' names beside Weft's. Error(user).
+Dtype bench_dtype(const std::string& text);
+Combine bench_combine(const std::string& text);
+// The sizes of -b, -e, and -i or -f. Error(user) for ends that are out of order, and for more than 10,000 of them.
+struct SizeSweep {
+  std::string least = "32M", most = "32M", step;
+  std::optional<double> factor;
+};
+void add_sweep_options(CLI::App& verb, SizeSweep& sweep);
+std::vector<int64_t> sizes_of(const SizeSweep& sweep);
 // nccl-tests': bus bandwidth over algorithm bandwidth.
 double bus_factor(Operation operation, int ranks);
 

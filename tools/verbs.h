@@ -27,6 +27,7 @@ Verb add_calibrate(CLI::App& app);
 Verb add_env(CLI::App& app);
 Verb add_ops(CLI::App& app);
 Verb add_bench(CLI::App& app);
+Verb add_sim(CLI::App& app);
 
 // What most verbs take: a program, its sizes, ranks.
 struct ProgramOptions {

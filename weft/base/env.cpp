@@ -31,6 +31,11 @@ const std::vector<EnvVariable>& env_variables() {
   using Form = EnvVariable::Form;
   static const std::vector<EnvVariable> table = {
       {"NCCL_ALGO", "", "algorithms that collectives may take, in NCCL's syntax; WEFT_ALGO goes before it"},
+      {"NCCL_MAX_CTAS", "", "as NCCL_MAX_NCHANNELS, which goes before it"},
+      {"NCCL_MAX_NCHANNELS", "", "most channels that NCCL is predicted to take (weft sim)"},
+      {"NCCL_MIN_CTAS", "", "as NCCL_MIN_NCHANNELS, which goes before it"},
+      {"NCCL_MIN_NCHANNELS", "", "fewest channels that NCCL is predicted to take (weft sim)"},
+      {"NCCL_NTHREADS", "", "threads of a channel that NCCL is predicted to take (weft sim)"},
       {"NCCL_PROTO", "", "protocols that collectives may take; WEFT_PROTO goes before it"},
       {"WEFT_ALGO", "", "algorithms that collectives may take, such as \"direct;all_reduce:^ring\""},
       {"WEFT_ARENA", "", "bytes per rank for memory that peers map (4Gi; 0: none; else half of the free memory)",

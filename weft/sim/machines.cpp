@@ -26,13 +26,19 @@ NcclMachine nccl_machine(const topo::Cluster& c) {
 
 Network network_of(const topo::Cluster& c, NcclProtocol protocol) {
   constexpr double wire[] = {2, 16. / 15, 1};
-  const auto cost = [&](const topo::Joint& joint) {
-    LinkCost l{joint.latency_ns, c.send_ns, c.receive_ns, c.gap_ns, 1 / joint.gb_per_s, 1 / joint.channel_gb_per_s};
+  if (c.architecture == "cpu" && protocol != NcclProtocol::simple) return network_of(c);
+  const auto cost = [&](const topo::Joint& joint, NcclLink link) {
+    // A file's latency is that of lines which carry their flags (LL); fences and flags apart take longer by what NCCL's
+    // model says.
+    const double longer = 1000 * (nccl_step_us(link, protocol) - nccl_step_us(link, NcclProtocol::ll));
+    LinkCost l{joint.latency_ns + longer, c.send_ns, c.receive_ns, c.gap_ns, 1 / joint.gb_per_s,
+               1 / joint.channel_gb_per_s};
     l.wire = wire[static_cast<size_t>(protocol)];
     return l;
   };
   Network n;
-  n.costs = {cost(c.intra), cost(c.inter.kind == "none" ? c.intra : c.inter)};
+  const NcclLink inside = c.intra.kind == "pcie" ? NcclLink::pcie : NcclLink::nvlink;
+  n.costs = {cost(c.intra, inside), c.inter.kind == "none" ? cost(c.intra, inside) : cost(c.inter, NcclLink::network)};
   n.ports = 2;
   n.period = c.gpus_per_node;
   n.await_ns = c.intra.latency_ns;
@@ -44,6 +50,27 @@ Network network_of(const topo::Cluster& c, NcclProtocol protocol) {
   n.step.read_ns_per_byte = n.step.write_ns_per_byte = 1 / c.memory_gb_per_s;
   n.step.read_peer_ns_per_byte = n.step.write_peer_ns_per_byte = 1 / c.intra.gb_per_s;
   n.step.flop_ns = 1e-3 / c.tflops;
+  return n;
+}
+
+Network network_of(const topo::Cluster& c, const plan::Instance& instance) {
+  Network n = network_of(c);
+  n.costs.clear();
+  for (const NcclProtocol protocol : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple})
+    for (const LinkCost& cost : network_of(c, protocol).costs) n.costs.push_back(cost);
+  std::vector<uint16_t> first;  // of each family: its protocol's cost within a node; the next is that across nodes
+  for (const plan::Family& family : instance.plan().families)
+    first.push_back(family.protocol == plan::Protocol::ll ? 0 : family.protocol == plan::Protocol::ll128 ? 2 : 4);
+  const int node = c.gpus_per_node;
+  n.route = [node, first](int family, int, int from, int to) {
+    const auto way = static_cast<uint16_t>(from / node == to / node ? 0 : 1);
+    return Route{static_cast<uint16_t>(first[static_cast<size_t>(family)] + way), way, way};
+  };
+  const double channels = instance.channels();
+  StepCost& s = n.step;
+  for (double* cost :
+       {&s.read_ns_per_byte, &s.write_ns_per_byte, &s.read_peer_ns_per_byte, &s.write_peer_ns_per_byte, &s.flop_ns})
+    *cost *= channels;
   return n;
 }
 

@@ -14,4 +14,8 @@ NcclMachine nccl_machine(const topo::Cluster& cluster);
 // it (1); a channel cannot go faster than NCCL's graph search says.
 Network network_of(const topo::Cluster& cluster, NcclProtocol protocol = NcclProtocol::simple);
 
+// The same for a plan: each of its link families has the costs of its own protocol, and its channels share the GPU's memory
+// and arithmetic.
+Network network_of(const topo::Cluster& cluster, const plan::Instance& instance);
+
 }  // namespace weft::sim

@@ -11,13 +11,14 @@
 namespace weft::sim {
 namespace {
 
-constexpr std::string_view algorithm_names[] = {"Tree", "Ring", "NVLS"};
+constexpr std::string_view algorithm_names[] = {"Tree", "Ring", "NVLS", "NVLSTree"};
 constexpr std::string_view protocol_names[] = {"LL", "LL128", "Simple"};
 
 // us, by protocol: what starting costs, and a step over each kind of link (NVLink, PCIe, network).
 constexpr double base_tree[] = {6.8, 14, 8.4}, base_ring[] = {6.6, 14, 8.4};
 constexpr double step_tree[3][3] = {{0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}, {5.0, 8.5, 14}};
 constexpr double step_ring[3][3] = {{0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}, {2.7, 4.0, 14}};
+constexpr double net_overhead_us[] = {1, 2};  // Intel and others, AMD; three times for Simple
 constexpr double nvls_us = 25;
 constexpr double nvls_tree_channel[] = {57.7, 45.5};  // GB/s, Hopper, 2 nodes and more
 // GB/s by architecture (Volta, Ampere, Hopper) and by 1, 2, more nodes.
@@ -43,24 +44,31 @@ bool same_word(std::string_view a, std::string_view b) {
 }
 
 // "ring,tree" or "^ring" onto `allowed`.
-void apply_list(std::string_view list, const std::string_view* names, bool* allowed, const char* variable) {
+struct Words {
+  const char* variable;
+  std::vector<std::string_view> modelled, others;  // others: NCCL knows them, the table has no row for them
+};
+const Words algorithm_words{
+    "NCCL_ALGO", {std::begin(algorithm_names), std::end(algorithm_names)}, {"CollnetDirect", "CollnetChain", "PAT"}};
+const Words protocol_words{"NCCL_PROTO", {std::begin(protocol_names), std::end(protocol_names)}, {}};
+
+void apply_list(std::string_view list, const Words& known, bool* allowed) {
   const bool inverted = !list.empty() && list[0] == '^';
   if (inverted) list.remove_prefix(1);
-  bool named[3] = {};
+  std::vector<bool> named(known.modelled.size());
   for (const std::string& word : split(list, ',')) {
-    int found = -1;
-    for (int i = 0; i < 3; ++i)
-      if (same_word(word, names[i])) found = i;
-    const bool elsewhere = same_word(word, "CollnetDirect") || same_word(word, "CollnetChain") ||
-                           same_word(word, "NVLSTree") || same_word(word, "PAT");
-    if (found < 0 && !elsewhere)
-      throw Error(
-          ErrorKind::user, fmt::format("{}: `{}` is unknown", variable, word),
-          "algorithms: Tree, Ring, NVLS (CollnetDirect, CollnetChain, NVLSTree, PAT are known and not modelled); "
-          "protocols: LL, LL128, Simple");
-    if (found >= 0) named[found] = true;
+    bool found = std::any_of(known.others.begin(), known.others.end(),
+                             [&](std::string_view other) { return same_word(word, other); });
+    for (size_t i = 0; i < named.size(); ++i)
+      if (same_word(word, known.modelled[i])) named[i] = found = true;
+    if (!found)
+      throw Error(ErrorKind::user, fmt::format("{}: `{}` is unknown", known.variable, word),
+                  known.others.empty()
+                      ? "protocols: LL, LL128, Simple"
+                      : "algorithms: Tree, Ring, NVLS, NVLSTree (CollnetDirect, CollnetChain, PAT are known and not "
+                        "modelled)");
   }
-  for (int i = 0; i < 3; ++i) allowed[i] = named[i] != inverted;
+  for (size_t i = 0; i < named.size(); ++i) allowed[i] = named[i] != inverted;
 }
 
 bool is_function(std::string_view word, NcclCollective collective) {
@@ -72,19 +80,18 @@ bool is_function(std::string_view word, NcclCollective collective) {
               "functions: AllReduce, AllGather, ReduceScatter, Broadcast, Reduce");
 }
 
-void apply(std::string_view setting, const std::string_view* names, bool* allowed, const char* variable,
-           NcclCollective collective) {
+void apply(std::string_view setting, const Words& known, bool* allowed, NcclCollective collective) {
   if (trim(setting).empty()) return;
   for (const std::string& entry : split(setting, ';')) {
     const size_t colon = entry.find(':');
     if (colon == std::string::npos)
-      apply_list(trim(entry), names, allowed, variable);
+      apply_list(trim(entry), known, allowed);
     else if (is_function(trim(std::string_view(entry).substr(0, colon)), collective))
-      apply_list(trim(std::string_view(entry).substr(colon + 1)), names, allowed, variable);
+      apply_list(trim(std::string_view(entry).substr(colon + 1)), known, allowed);
   }
-  if (!allowed[0] && !allowed[1] && !allowed[2])
-    throw Error(ErrorKind::user, fmt::format("{}={} leaves nothing for this collective", variable, setting),
-                "name at least one that NCCL has for it");
+  if (std::none_of(allowed, allowed + known.modelled.size(), [](bool b) { return b; }))
+    throw Error(ErrorKind::user, fmt::format("{}={} leaves nothing for this collective", known.variable, setting),
+                "name at least one that NCCL has for it and that is modelled");
 }
 
 bool is_p2p(NcclCollective c) { return c == NcclCollective::all_to_all || c == NcclCollective::send_recv; }
@@ -117,13 +124,16 @@ struct TableMaker {
     if (p == 1) bw = std::min(bus * (local < 2 ? 0.7 : 0.92), channels * ring_ll128_channel[arch()]);
     NcclChoice c{NcclAlgorithm::ring, static_cast<NcclProtocol>(p), base_ring[p], 0, 0, bw * k / steps, 1};
     const double inter = job.nodes > 1 ? (all_reduce ? 2 : 1) * (job.nodes - 1.) : 0;
-    const double intra_step = step_ring[m.nvlink ? 0 : 1][p];
+    // Across nodes a step inside of one cannot be faster than what the proxies need to keep up.
+    const double overhead = job.nodes > 1 && !chain ? net_overhead_us[m.amd_cpu ? 1 : 0] * (p == 2 ? 3 : 1) : 0;
+    const double intra_step = std::max(step_ring[m.nvlink ? 0 : 1][p], overhead);
     c.intra_us = chain ? (job.nodes > 1 ? 0 : intra_step) : (steps - inter) * intra_step;
     const double net =
         local == 1 && !chain ? step_tree[2][p] : step_ring[2][p];  // as measured where a node has one GPU
     c.inter_us = chain ? (job.nodes > 1 ? net : 0) : inter * net;
     const bool plateau = p == 2 && all_reduce && job.nodes > 1 && job.bytes / (channels * k) >= 64;
-    if (plateau) c.base_us *= 1.4, c.intra_us *= 1.4, c.inter_us *= 1.4;
+    const double longer = plateau ? (m.arch == GpuArch::volta ? 1.9 : 1.4) : 1;
+    c.base_us *= longer, c.intra_us *= longer, c.inter_us *= longer;
     return c;
   }
 
@@ -163,8 +173,8 @@ NcclCollective nccl_collective(std::string_view name) {
 
 NcclFilter nccl_filter(std::string_view algo, std::string_view proto, NcclCollective collective) {
   NcclFilter filter;
-  apply(algo, algorithm_names, filter.algorithm, "NCCL_ALGO", collective);
-  apply(proto, protocol_names, filter.protocol, "NCCL_PROTO", collective);
+  apply(algo, algorithm_words, filter.algorithm, collective);
+  apply(proto, protocol_words, filter.protocol, collective);
   return filter;
 }
 
@@ -182,9 +192,11 @@ std::vector<NcclChoice> nccl_table(const NcclMachine& machine, const NcclJob& jo
     if (filter.algorithm[1]) table.push_back(make.ring(p));
   }
   const bool reduces = job.collective == NcclCollective::all_reduce;
-  const bool nvls = machine.nvls && filter.algorithm[2] && filter.protocol[2] && make.local > 2 && reduces;
+  const NcclAlgorithm switched = job.nodes == 1 ? NcclAlgorithm::nvls : NcclAlgorithm::nvls_tree;
+  const bool nvls = machine.nvls && filter.algorithm[static_cast<size_t>(switched)] && filter.protocol[2] &&
+                    make.local > 2 && reduces;
   if (nvls) {
-    NcclChoice c{NcclAlgorithm::nvls, NcclProtocol::simple, 0, nvls_us, 0, 0, 1};
+    NcclChoice c{switched, NcclProtocol::simple, 0, nvls_us, 0, 0, 1};
     if (job.nodes == 1) {
       c.bandwidth = 5. / 6 * machine.channels * machine.bw_intra;
     } else {  // NVLSTree: the switch in the node, a double tree among nodes
@@ -225,13 +237,56 @@ double nccl_time_us(const NcclMachine& machine, const NcclJob& job, const NcclCh
   const bool simple = choice->protocol == NcclProtocol::simple;
   const double a = (simple ? p.simple_latency : p.ll_latency) *
                    (choice->base_us + choice->intra_us + p.inter_latency * choice->inter_us);
-  const double w = choice->algorithm == NcclAlgorithm::nvls ? p.nvls_efficiency
+  const double w = choice->algorithm >= NcclAlgorithm::nvls ? p.nvls_efficiency
                    : simple                                 ? p.simple_efficiency
                                                             : p.ll_efficiency;
   const double b = job.bytes / (1000 * w * choice->bandwidth);
   const double device = std::pow(std::pow(a, p.knee) + std::pow(b, p.knee), 1 / p.knee);
   return std::max(floor_us, device) *
          std::pow(1 + std::pow(std::min(floor_us, device) / std::max(floor_us, device), 8), 1. / 8);
+}
+
+namespace {
+
+int search_channels(const NcclMachine& machine, const NcclJob& job) {
+  return std::max(1, job.nodes > 1 ? machine.channels_inter : machine.channels);
+}
+
+}  // namespace
+
+NcclLaunch nccl_launch(const NcclMachine& machine, const NcclJob& job, const NcclChoice& choice,
+                       const NcclLimits& limits) {
+  constexpr int threads[] = {512, 640, 512};  // LL, LL128, Simple
+  constexpr int threshold[] = {8, 8, 64};     // bytes per thread
+  const int most = machine.release >= 225 ? 64 : 32;
+  const auto protocol = static_cast<size_t>(choice.protocol);
+  NcclLaunch launch{std::min(most, 2 * search_channels(machine, job)), threads[protocol]};
+  if (limits.threads) launch.threads = limits.threads;
+  if (limits.max_channels) launch.channels = std::min(launch.channels, limits.max_channels);
+  if (limits.min_channels) launch.channels = std::clamp(limits.min_channels, launch.channels, most);
+  if (choice.algorithm >= NcclAlgorithm::nvls) return launch;
+  const bool per_rank = choice.algorithm == NcclAlgorithm::ring && choice.protocol == NcclProtocol::ll;
+  const double least = threshold[protocol] * (per_rank ? job.ranks : 1);
+  while (job.bytes < launch.channels * launch.threads * least) {
+    if (launch.channels > std::max(1, limits.min_channels))
+      --launch.channels;
+    else if (launch.channels == 1 && launch.threads % 128 == 0)
+      launch.threads /= 2;
+    else
+      break;
+  }
+  return launch;
+}
+
+void nccl_limit(std::vector<NcclChoice>& table, const NcclMachine& machine, const NcclJob& job,
+                const NcclLimits& limits) {
+  if (!limits.max_channels) return;
+  const double share = std::min(1., static_cast<double>(limits.max_channels) / search_channels(machine, job));
+  for (NcclChoice& c : table) c.bandwidth *= share;
+}
+
+double nccl_step_us(NcclLink link, NcclProtocol protocol) {
+  return step_ring[static_cast<size_t>(link)][static_cast<size_t>(protocol)];
 }
 
 NcclSteps nccl_steps(NcclAlgorithm algorithm, NcclProtocol protocol, NcclCollective collective, int ranks, int channels,

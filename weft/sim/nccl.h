@@ -11,7 +11,7 @@
 
 namespace weft::sim {
 
-enum class NcclAlgorithm : uint8_t { tree, ring, nvls };
+enum class NcclAlgorithm : uint8_t { tree, ring, nvls, nvls_tree };
 enum class NcclProtocol : uint8_t { ll, ll128, simple };
 enum class NcclCollective : uint8_t {
   all_reduce,
@@ -64,7 +64,7 @@ struct NcclChoice {
 // Which rows NCCL_ALGO and NCCL_PROTO leave. Both syntaxes: "ring,tree" and "^ll" (before 2.24), and
 // "ring;allreduce:tree;broadcast:^ll128" (since). Error(user) for an unknown name, or where nothing is left.
 struct NcclFilter {
-  bool algorithm[3] = {true, true, true}, protocol[3] = {true, true, true};
+  bool algorithm[4] = {true, true, true, true}, protocol[3] = {true, true, true};
 };
 NcclFilter nccl_filter(std::string_view algo, std::string_view proto, NcclCollective collective);
 
@@ -80,6 +80,24 @@ struct NcclParameters {
   std::array<double, count> values() const;
   static NcclParameters from(const std::array<double, count>& values);
 };
+
+// Channels and threads of a launch. NCCL has twice the channels that its search found, and takes some away, then threads,
+// until each thread has enough bytes. min and max: NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS, 0: not set.
+struct NcclLimits {
+  int min_channels = 0, max_channels = 0;
+  int threads = 0;  // NCCL_NTHREADS; 0: as the protocol has them
+};
+struct NcclLaunch {
+  int channels = 1, threads = 512;
+};
+NcclLaunch nccl_launch(const NcclMachine& machine, const NcclJob& job, const NcclChoice& choice,
+                       const NcclLimits& limits = {});
+// With fewer channels than the search found the rest of the links lies idle; more bring nothing.
+void nccl_limit(std::vector<NcclChoice>& table, const NcclMachine& machine, const NcclJob& job,
+                const NcclLimits& limits);
+// What a step over a link of a kind adds, us (the tuner's table for rings).
+enum class NcclLink : uint8_t { nvlink, pcie, network };
+double nccl_step_us(NcclLink link, NcclProtocol protocol);
 
 // Time of one repetition, us: max(launches, device), since a benchmark's launches queue up behind one another.
 double nccl_time_us(const NcclMachine& machine, const NcclJob& job, const NcclChoice* choice, const NcclParameters& p);

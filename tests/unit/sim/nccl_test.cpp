@@ -93,7 +93,7 @@ TEST(Nccl, SwitchesOfBothSyntaxes) {
   EXPECT_THROW(count("rings", "", "all_reduce"), Error);
   EXPECT_THROW(count("", "LL256", "all_reduce"), Error);
   EXPECT_THROW(count("everything:ring", "", "all_reduce"), Error);
-  EXPECT_THROW(count("^ring,tree,nvls", "", "all_reduce"), Error);
+  EXPECT_THROW(count("^ring,tree,nvls,nvlstree", "", "all_reduce"), Error);
   EXPECT_THROW(nccl_collective("all_sum"), Error);
 }
 

@@ -1,0 +1,33 @@
+// The pieces of `weft sim`: machines by name, a collective's table, a plan or program, what-if, traces.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/bench.h"
+#include "tools/verbs.h"
+#include "weft/sim/collective.h"
+
+namespace weft::tools {
+
+// A machine that need not be here: a cluster file, or the name of a shipped one; NAME:NODES for another number of nodes.
+// Error(user) with the names there are.
+topo::Cluster find_cluster(const std::string& text);
+std::vector<std::string> cluster_names();
+
+struct SimOptions {
+  ProgramOptions program;  // `file`: an operation, or a file
+  std::string machine = "dgx_h100", dtype = "float", combine = "sum", schedule = "plain", trace, timeline, plot;
+  SizeSweep sweep;
+  std::vector<std::string> what_if;
+  int ranks = 0, root = 0, gpus_per_process = 1, launches = 1;  // ranks 0: all GPUs of the machine
+  bool keep_order = false, no_plans = false, whole = false;
+};
+int ranks_of(const SimOptions& options, const topo::Cluster& cluster);
+// NCCL_ALGO and its kind, from the environment. Error(user) names the variable.
+sim::NcclWishes nccl_wishes();
+
+void sim_collective(const SimOptions& options, sim::NcclCollective collective);
+void sim_plan(const SimOptions& options);
+
+}  // namespace weft::tools
