@@ -25,6 +25,12 @@ step by step, and the least time of any implementation with what sets it. A prog
   NCCL_ALGO=Tree NCCL_PROTO=LL weft sim all_reduce --machine dgx_a100 -b 1K -e 1M -f 4
   weft sim examples/adam.weft --schedule fused --machine dgx2_v100 --size P=64Mi
   weft sim my.plan --machine polaris --ranks 8 --size N=16Mi
+  weft sim all_reduce --machine dgx_h100:4 -b 64K -e 1G -f 8 --what-if algo=ring,tree proto=LL,LL128,Simple --plot map.svg
+  weft sim all_reduce -b 64M -e 64M --what-if nodes=1..64 nic_bw=x1,x2 algo=ring,nvlstree,weft
+
+--what-if predicts every point of a product: algo=ring,tree,nvls,nvlstree (NCCL's), weft or weft:NAME (simulated),
+proto=LL,LL128,Simple, channels=1..32 (1, 2, 4 ... 32), nodes=1..64 (all their GPUs), size=64K,1M, and figures of the
+machine as factors or themselves: nic_bw=x1,x2 gpu_bw=450 (GB/s) memory_bw, nic_latency=x0.5,3 (us), gpu_latency.
 
 Machines are files in machines/, by name, or files of your own (docs/simulation.md); NAME:NODES takes so many nodes.
 NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS (or ..._CTAS) and NCCL_NTHREADS count as they do for NCCL.)";
@@ -51,7 +57,15 @@ bool is_operation(const std::string& text, sim::NcclCollective& collective) {
 void sim_verb(const SimOptions& options) {
   sim::NcclCollective collective{};
   const std::string& what = options.program.file;
-  if (is_operation(what, collective)) return sim_collective(options, collective);
+  const bool operation = is_operation(what, collective);
+  if (!options.plot.empty() && (!operation || options.what_if.empty()))
+    throw Error(ErrorKind::user, "--plot draws what --what-if asks of an operation",
+                "for example weft sim all_reduce --what-if algo=ring,tree proto=LL,Simple --plot map.svg");
+  if (operation && !options.what_if.empty()) return sim_what_if(options, collective);
+  if (operation) return sim_collective(options, collective);
+  if (!options.what_if.empty())
+    throw Error(ErrorKind::user, fmt::format("--what-if asks of an operation, and {} is none", what),
+                fmt::format("operations are {}", operations));
   if (what.find_first_of("./") == std::string::npos && !std::filesystem::exists(what))
     throw Error(ErrorKind::user, fmt::format("nothing to simulate is called {}", what),
                 fmt::format("an operation ({}), or a file: a program (.weft), a plan (.plan), an MSCCL schedule (.xml)",
@@ -111,6 +125,10 @@ Verb add_sim(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   verb->add_flag("--whole", options->whole, "of a program or plan: every rank is simulated, also those that do alike");
+  verb->add_option("--what-if", options->what_if,
+                   "the product of axes NAME=VALUES: algo, proto, channels, nodes, size, nic_bw, gpu_bw, memory_bw, "
+                   "nic_latency, gpu_latency");
+  verb->add_option("--plot", options->plot, "of --what-if: draw a heat map (SVG) into this file");
   verb->add_flag("--json", options->program.json, "print JSON instead of tables");
   return [options] { sim_verb(*options); };
 }

@@ -28,6 +28,7 @@ int ranks_of(const SimOptions& options, const topo::Cluster& cluster);
 sim::NcclWishes nccl_wishes();
 
 void sim_collective(const SimOptions& options, sim::NcclCollective collective);
+void sim_what_if(const SimOptions& options, sim::NcclCollective collective);
 void sim_plan(const SimOptions& options);
 
 }  // namespace weft::tools

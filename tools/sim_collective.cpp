@@ -138,7 +138,7 @@ void sim_collective(const SimOptions& options, sim::NcclCollective collective) {
                     options.gpus_per_process};
     row.limit = sim::lower_bound(cluster, row.question);
     if (has_nccl) row.nccl = sim::nccl_answer(cluster, row.question, wishes);
-    if (!options.no_plans) row.plan = sim::weft_answer(cluster, row.question, options.keep_order);
+    if (!options.no_plans) row.plan = sim::weft_answer(cluster, row.question, {options.keep_order, std::nullopt, 0});
     if (json)
       rows.push_back(to_json(options, row));
     else

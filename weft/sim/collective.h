@@ -63,8 +63,13 @@ struct PlanAnswer {
   std::string bound;  // "launch", "latency", "slots", "channel", "port", "memory"
   Prediction prediction;
 };
-// What could be taken, most promising first by cost rows; `keep_order`: only sums in the order of ranks.
-std::vector<PlanChoice> plan_choices(const topo::Cluster& cluster, const Question& question, bool keep_order);
+struct PlanWishes {
+  bool keep_order = false;               // only sums in the order of ranks
+  std::optional<NcclProtocol> protocol;  // none: those that can be right for the size
+  int channels = 0;                      // 0: likewise
+};
+// What could be taken, most promising first by cost rows.
+std::vector<PlanChoice> plan_choices(const topo::Cluster& cluster, const Question& question, const PlanWishes& wishes);
 // With chunks that suit the size, for an algorithm and channels that somebody asks for.
 PlanChoice plan_choice(const topo::Cluster& cluster, const Question& question, const algo::Algorithm& algorithm,
                        NcclProtocol protocol, int channels);
@@ -72,7 +77,8 @@ PlanChoice plan_choice(const topo::Cluster& cluster, const Question& question, c
 PlanAnswer simulate_choice(const topo::Cluster& cluster, const Question& question, const PlanChoice& choice,
                            const Options& options = {});
 // The fastest of all choices; nothing: no algorithm has such a plan, or all are too large to simulate.
-std::optional<PlanAnswer> weft_answer(const topo::Cluster& cluster, const Question& question, bool keep_order);
+std::optional<PlanAnswer> weft_answer(const topo::Cluster& cluster, const Question& question,
+                                      const PlanWishes& wishes = {});
 
 // What most of a simulated run's time is: asks again with more slots where that could matter.
 std::string bound_of(const Prediction& prediction, double launch_ns, double end_with_more_slots_ns);

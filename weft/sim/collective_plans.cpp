@@ -63,7 +63,7 @@ PlanChoice plan_choice(const topo::Cluster& cluster, const Question& q, const al
   return choice;
 }
 
-std::vector<PlanChoice> plan_choices(const topo::Cluster& cluster, const Question& q, bool keep_order) {
+std::vector<PlanChoice> plan_choices(const topo::Cluster& cluster, const Question& q, const PlanWishes& wishes) {
   const int nodes = nodes_of(cluster, q.ranks);
   algo::Machine machine;
   const topo::Joint& outer = nodes > 1 ? cluster.inter : cluster.intra;
@@ -75,18 +75,21 @@ std::vector<PlanChoice> plan_choices(const topo::Cluster& cluster, const Questio
   machine.host_bytes_per_s = cluster.intra.gb_per_s * 1e9;
   machine.mapped = nodes == 1;
   algo::Wanted wanted{collective_of(q.collective), q.ranks, static_cast<double>(q.bytes)};
-  wanted.order = keep_order ? plan::Order::rank : plan::Order::any;
+  wanted.order = wishes.keep_order ? plan::Order::rank : plan::Order::any;
   std::vector<PlanChoice> list;
   const int found = nodes > 1 ? cluster.inter.channels : cluster.intra.channels;
   const auto wide =
       static_cast<int>(std::clamp<int64_t>(share_bytes(q, 1) / (64 << 10), 1, std::max(found, cluster.intra.channels)));
+  const std::vector<NcclProtocol> protocols =
+      wishes.protocol ? std::vector{*wishes.protocol} : protocols_for(cluster, q.bytes);
+  std::vector<int> channels{wishes.channels ? wishes.channels : wide};
+  if (!wishes.channels && wide > 1) channels.push_back(std::max(1, wide / 4));
   size_t algorithms = 0;
   for (const algo::CostRow& row : algo::cost_rows(wanted, machine)) {
     const auto cost = row.algorithm->cost(wanted.collective, q.ranks, static_cast<double>(q.bytes));
     if (cost.messages * q.ranks > most_messages) continue;
-    for (const NcclProtocol protocol : protocols_for(cluster, q.bytes))
-      for (const int channels : wide > 1 ? std::vector{wide, std::max(1, wide / 4)} : std::vector{1})
-        list.push_back(plan_choice(cluster, q, *row.algorithm, protocol, channels));
+    for (const NcclProtocol protocol : protocols)
+      for (const int count : channels) list.push_back(plan_choice(cluster, q, *row.algorithm, protocol, count));
     if (++algorithms == algorithms_simulated) break;
   }
   return list;
@@ -128,10 +131,11 @@ std::string bound_of(const Prediction& p, double launch_ns, double end_with_more
   return "latency";
 }
 
-std::optional<PlanAnswer> weft_answer(const topo::Cluster& cluster, const Question& question, bool keep_order) {
+std::optional<PlanAnswer> weft_answer(const topo::Cluster& cluster, const Question& question,
+                                      const PlanWishes& wishes) {
   std::optional<PlanAnswer> best;
   uint64_t left = messages_for_a_size;
-  for (const PlanChoice& choice : plan_choices(cluster, question, keep_order)) {
+  for (const PlanChoice& choice : plan_choices(cluster, question, wishes)) {
     if (left == 0) break;
     Options options;
     options.most_messages = left;

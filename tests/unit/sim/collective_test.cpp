@@ -46,7 +46,7 @@ TEST(Collective, NothingPassesTheBound) {
         q.bytes = rounded_bytes(collective, q.ranks, bytes, q.dtype);
         const Limit limit = lower_bound(c, q);
         EXPECT_GE(nccl_answer(c, q).us, limit.us) << name << ' ' << bytes;
-        const auto plan = weft_answer(c, q, false);
+        const auto plan = weft_answer(c, q);
         ASSERT_TRUE(plan) << name << ' ' << static_cast<int>(collective);
         EXPECT_GE(plan->us, 0.999 * limit.us)
             << name << ' ' << static_cast<int>(collective) << ' ' << bytes << ' ' << plan->choice.algorithm->name();
