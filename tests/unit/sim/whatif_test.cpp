@@ -88,8 +88,8 @@ TEST(WhatIf, WhatCannotBeSaysWhy) {
   EXPECT_TRUE(points[3].impossible.empty());
   EXPECT_EQ(points[3].question.ranks, 16);
   EXPECT_THROW(ask({"algo=ring", "algo=tree"}), Error);
-  EXPECT_THROW(ask({"channels=1..64", "nodes=1..262144", "size=1..1048576", "gpu_bw=x1,x2,x3", "proto=LL,Simple,LL128"}),
-               Error);
+  EXPECT_THROW(
+      ask({"channels=1..64", "nodes=1..262144", "size=1..1048576", "gpu_bw=x1,x2,x3", "proto=LL,Simple,LL128"}), Error);
 }
 
 }  // namespace
