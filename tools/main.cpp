@@ -105,7 +105,8 @@ int main(int argc, char** argv) {
     CLI::App* verb = app.get_subcommands().front();
     const std::string& name = verb->get_name();
     // `weft env` shows also what is wrong; what NCCL_ALGO may say is not what Weft's own ranks know.
-    if (name != "env" && name != "sim" && name != "topo") weft::api::check_environment();  // `weft env` shows also what is wrong
+    if (name != "env" && name != "sim" && name != "topo")
+      weft::api::check_environment();  // `weft env` shows also what is wrong
     verbs.at(verb)();
     return 0;
   });
