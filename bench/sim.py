@@ -11,7 +11,8 @@ FIGURES = [("events_per_s_1024x8", "1/s", 15e6, True), ("fold_mismatches", "", 0
            ("goal_text_mb_per_s", "MB/s", 300, True), ("goal_mismatches", "", 0, False), ("maxmin_completions_per_s", "1/s", 100e3, True),
            ("accuracy_spec_median", "%", 32, False), ("accuracy_calibrated_median", "%", 6, False), ("accuracy_calibrated_p95", "%", 59, False),
            ("accuracy_known_median", "%", 3, False), ("accuracy_known_p95", "%", 16, False), ("accuracy_tree_p95", "%", 30, False),
-           ("choice_within_2pct_share", "", 0.95, True)]
+           ("choice_within_2pct_share", "", 0.95, True), ("coconet_curve_worst_pct", "%", 15, False),
+           ("coconet_curve_large_worst_pct", "%", 3, False), ("coconet_dip_found", "", 1, True)]
 
 
 def take(groups, rounds):
@@ -30,7 +31,7 @@ def take(groups, rounds):
 
 def sim(figures):
     subprocess.run(["cmake", "--build", BUILD, "--target", "weft_sim_bench", "-j2"], check=True, stdout=subprocess.DEVNULL)
-    best = take(["events", "goal", "maxmin"], 3) | take(["scale", "whatif", "accuracy"], 1)
+    best = take(["events", "goal", "maxmin"], 3) | take(["scale", "whatif", "accuracy", "coconet"], 1)
     for name, unit, goal, up in FIGURES:
         if name in best:
             figures.measure([(name, unit, goal, up)], lambda value=best[name]: [value], rounds=1)

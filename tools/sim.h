@@ -31,4 +31,29 @@ void sim_collective(const SimOptions& options, sim::NcclCollective collective);
 void sim_what_if(const SimOptions& options, sim::NcclCollective collective);
 void sim_plan(const SimOptions& options);
 
+// A plan and its launch on a machine: shared by `sim FILE` and `tune --machine`.
+struct SimSubject {
+  std::string name;
+  plan::Plan plan;
+  plan::LaunchArgs args;
+  std::vector<int64_t> chunk_elements;
+  int ranks = 0;
+};
+struct SimResult {
+  sim::Prediction prediction;
+  double time_ns = 0, launch_ns = 0, roofline_ns = 0;  // time: of one launch, launching included
+  std::string bound;                                   // filled where asked for
+};
+SimResult simulate_subject(const topo::Cluster& cluster, const SimSubject& subject, const sim::Options& options,
+                           bool with_bound);
+
+// `weft tune PROGRAM --machine`: schedules ranked by simulation.
+struct ClusterTune {
+  ProgramOptions program;
+  std::string machine;
+  bool ranks_given = false, any_order = false, keep_state = false;
+  int limit = 12;
+};
+void tune_on_cluster(const ClusterTune& options);
+
 }  // namespace weft::tools

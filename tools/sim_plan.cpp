@@ -13,15 +13,7 @@
 namespace weft::tools {
 namespace {
 
-struct Subject {
-  std::string name;
-  plan::Plan plan;
-  plan::LaunchArgs args;
-  std::vector<int64_t> chunk_elements;
-  int ranks = 0;
-};
-
-Subject program_of(const SimOptions& options, const topo::Cluster& cluster) {
+SimSubject program_of(const SimOptions& options, const topo::Cluster& cluster) {
   const ir::Program program = read_program(options.program.file);
   ProgramOptions known = options.program;
   known.ranks = ranks_of(options, cluster);
@@ -39,7 +31,7 @@ Subject program_of(const SimOptions& options, const topo::Cluster& cluster) {
           lower::launch_args(lowered, sizes, 0, {}), tune::chunk_elements(lowered, sizes.ranks), sizes.ranks};
 }
 
-Subject plan_of(const SimOptions& options, const topo::Cluster& cluster) {
+SimSubject plan_of(const SimOptions& options, const topo::Cluster& cluster) {
   const PlanFile file = read_plan(options.program.file);
   const int ranks = file.ranks && options.ranks == 0 ? *file.ranks : ranks_of(options, cluster);
   if (file.ranks && *file.ranks != ranks)
@@ -49,7 +41,7 @@ Subject plan_of(const SimOptions& options, const topo::Cluster& cluster) {
 }
 
 // The least that any way to the same results takes: each rank's own traffic at full speed, nothing waiting.
-double roofline_ns(const topo::Cluster& cluster, const plan::Instance& instance, const Subject& s) {
+double roofline_ns(const topo::Cluster& cluster, const plan::Instance& instance, const SimSubject& s) {
   double most = 0;
   const bool across = sim::nodes_of(cluster, s.ranks) > 1;
   for (const plan::RankStats& r : plan::stats(instance, s.args, s.chunk_elements)) {
@@ -62,18 +54,18 @@ double roofline_ns(const topo::Cluster& cluster, const plan::Instance& instance,
   return most;
 }
 
-void print_text(const Subject& s, const topo::Cluster& cluster, const sim::Prediction& p, double launch_ns,
-                const std::string& bound, double roofline) {
+void print_text(const SimSubject& s, const topo::Cluster& cluster, const SimResult& r) {
+  const sim::Prediction& p = r.prediction;
   std::printf("%s: %s on %s of %s, predicted\n", s.name.c_str(), counted(s.ranks, "rank").c_str(),
               counted(sim::nodes_of(cluster, s.ranks), "node").c_str(), cluster.name.c_str());
   for (size_t i = 0; i < p.launch_end_ns.size(); ++i)
-    std::printf("  launch %zu           %10s\n", i,
-                human_ns(launch_ns + p.launch_end_ns[i] - (i > 0 ? p.launch_end_ns[i - 1] : 0)).c_str());
-  std::printf("  of which launching %10s\n  bound by           %10s\n", human_ns(launch_ns).c_str(), bound.c_str());
+    std::printf("  launch %-4zu        %10s\n", i,
+                human_ns(r.launch_ns + p.launch_end_ns[i] - (i > 0 ? p.launch_end_ns[i - 1] : 0)).c_str());
+  std::printf("  of which launching %10s\n  bound by           %10s\n", human_ns(r.launch_ns).c_str(), r.bound.c_str());
   std::printf("  busiest port       %10s\n  busiest lane       %10s\n", human_ns(p.busiest_port_ns).c_str(),
               human_ns(p.busiest_lane_ns).c_str());
   std::printf("  roofline           %10s   its bytes and operations at full speed, nothing waiting\n",
-              human_ns(roofline).c_str());
+              human_ns(r.roofline_ns).c_str());
   std::printf("  simulated: %s of %d, %llu messages, %llu steps, %s on the wire\n",
               counted(p.simulated_ranks, "rank").c_str(), s.ranks, static_cast<unsigned long long>(p.messages),
               static_cast<unsigned long long>(p.steps), human_bytes(p.bytes).c_str());
@@ -81,32 +73,44 @@ void print_text(const Subject& s, const topo::Cluster& cluster, const sim::Predi
 
 }  // namespace
 
-void sim_plan(const SimOptions& options) {
-  const topo::Cluster cluster = find_cluster(options.machine);
-  const Subject s = is_plan_file(options.program.file) ? plan_of(options, cluster) : program_of(options, cluster);
+SimResult simulate_subject(const topo::Cluster& cluster, const SimSubject& s, const sim::Options& options,
+                           bool with_bound) {
   sim::nodes_of(cluster, s.ranks);
   const plan::Instance instance(s.plan, s.ranks);
   const sim::Network network = sim::network_of(cluster, instance);
-  sim::Options asked;
-  asked.launches = options.launches;
-  asked.fold = options.whole ? sim::Fold::off : sim::Fold::exact;
-  const sim::Prediction p = sim::simulate(instance, s.args.spaces, s.chunk_elements, network, asked);
+  SimResult r;
+  r.launch_ns = cluster.launch_us * 1000;
+  r.prediction = sim::simulate(instance, s.args.spaces, s.chunk_elements, network, options);
+  r.time_ns = r.launch_ns + r.prediction.end_ns / options.launches;
+  if (!with_bound) return r;
+  r.roofline_ns = roofline_ns(cluster, instance, s);
   plan::Plan wider = s.plan;
   for (plan::Family& family : wider.families) family.slots *= 4;
   const plan::Instance relaxed(wider, s.ranks);
-  const double launch_ns = cluster.launch_us * 1000;
-  const std::string bound =
-      sim::bound_of(p, launch_ns, simulate(relaxed, s.args.spaces, s.chunk_elements, network, asked).end_ns);
-  const double roofline = roofline_ns(cluster, instance, s);
-  if (!options.program.json) return print_text(s, cluster, p, launch_ns, bound, roofline);
+  sim::Options quiet = options;
+  quiet.spans = nullptr;
+  r.bound = sim::bound_of(r.prediction, r.launch_ns,
+                          simulate(relaxed, s.args.spaces, s.chunk_elements, network, quiet).end_ns);
+  return r;
+}
+
+void sim_plan(const SimOptions& options) {
+  const topo::Cluster cluster = find_cluster(options.machine);
+  const SimSubject s = is_plan_file(options.program.file) ? plan_of(options, cluster) : program_of(options, cluster);
+  sim::Options asked;
+  asked.launches = options.launches;
+  asked.fold = options.whole ? sim::Fold::off : sim::Fold::exact;
+  const SimResult r = simulate_subject(cluster, s, asked, true);
+  if (!options.program.json) return print_text(s, cluster, r);
+  const sim::Prediction& p = r.prediction;
   const nlohmann::json out = {{"what", s.name},
                               {"machine", cluster.name},
                               {"ranks", s.ranks},
-                              {"time_ns", launch_ns + p.end_ns / options.launches},
-                              {"launch_ns", launch_ns},
+                              {"time_ns", r.time_ns},
+                              {"launch_ns", r.launch_ns},
                               {"launch_end_ns", p.launch_end_ns},
-                              {"roofline_ns", roofline},
-                              {"bound", bound},
+                              {"roofline_ns", r.roofline_ns},
+                              {"bound", r.bound},
                               {"busiest_port_ns", p.busiest_port_ns},
                               {"busiest_lane_ns", p.busiest_lane_ns},
                               {"simulated_ranks", p.simulated_ranks},

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tools/sim.h"
 #include "tools/verbs.h"
 #include "weft/api/calibrate.h"
 #include "weft/api/tuning.h"
@@ -17,7 +18,7 @@ struct Options {
   int limit = 12, rounds = 9;
   double seconds = 25;
   bool any_order = false, keep_state = false, no_check = false, no_pin = false;
-  std::string tuning;
+  std::string tuning, machine;
 };
 
 nlohmann::json to_json(const api::TuneReport& report, const Options& options, const ir::Program& program) {
@@ -173,7 +174,9 @@ Verb add_tune(CLI::App& app) {
       "reads,\n"
       "writes and exchanges for an element, its passes over memory, and the check.\n\n"
       "  weft tune examples/adam.weft --model bert-base --ranks 2\n  weft tune examples/adam.weft --size P=16Mi "
-      "--any-order --json");
+      "--any-order --json\n"
+      "  weft tune examples/adam.weft --machine dgx2_v100:8 --size P=64Mi   128 GPUs that are not here: predicted "
+      "only");
   add_program_options(*verb, options->program);
   verb->add_option("--limit", options->limit, "schedules to measure, best predicted first")
       ->check(CLI::Range(1, 200))
@@ -187,7 +190,16 @@ Verb add_tune(CLI::App& app) {
   verb->add_flag("--no-check", options->no_check, "skip the checks");
   verb->add_flag("--no-pin", options->no_pin, "do not pin ranks to cores");
   verb->add_option("--tuning", options->tuning, "where the winner goes (default: WEFT_TUNING, or the cache directory)");
-  return [options] { tune_verb(*options); };
+  CLI::Option* machine = verb->add_option("--machine", options->machine,
+                                          "a machine that is not here: name, cluster file or NAME:NODES; schedules are "
+                                          "ranked by simulation, nothing is run");
+  for (const char* name : {"--transport", "--threads", "--tuning", "--rounds", "--seconds", "--scalar", "--no-check"})
+    machine->excludes(verb->get_option(name));
+  return [options, verb] {
+    if (options->machine.empty()) return tune_verb(*options);
+    tune_on_cluster({options->program, options->machine, verb->get_option("--ranks")->count() > 0, options->any_order,
+                     options->keep_state, options->limit});
+  };
 }
 
 }  // namespace weft::tools

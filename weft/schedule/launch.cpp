@@ -21,6 +21,14 @@ bool among(const std::string& word, std::initializer_list<std::string_view> choi
   return std::find(choices.begin(), choices.end(), word) != choices.end();
 }
 
+// A name, or a name with a number: hierarchical:16. Which there are is known further up.
+bool is_algorithm(const std::string& word) {
+  const size_t colon = word.find(':');
+  const std::string_view number = std::string_view(word).substr(colon == std::string::npos ? word.size() : colon + 1);
+  return is_identifier(word.substr(0, colon)) && (colon == std::string::npos || !number.empty()) &&
+         number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 class LaunchLine {
  public:
   explicit LaunchLine(const SourceLine& line) : line_(line), words_(words(line.text)) {}
@@ -50,7 +58,7 @@ class LaunchLine {
       set(config_.round, choice("round", {"once", "hops"}), word);
     else if (word == "stream")
       set(config_.stream, choice("stream", {"on", "off"}) == "on", word);
-    else if (is_identifier(word))
+    else if (is_algorithm(word))
       set(config_.algorithm, word, "algorithm");
     else
       fail_at(ErrorKind::user, line_, word, "F1", fmt::format("cannot read `{}` in a launch line", word), usage);

@@ -74,4 +74,26 @@ Network network_of(const topo::Cluster& c, const plan::Instance& instance) {
   return n;
 }
 
+topo::Machine machine_of(const topo::Cluster& c, int ranks) {
+  const topo::Joint& outer = ranks > c.gpus_per_node ? c.inter : c.intra;
+  const auto flat = [](double gb_per_s) {
+    return topo::BandwidthCurve{{4096, 1e12}, {gb_per_s * 1e9, gb_per_s * 1e9}};
+  };
+  topo::Machine m;
+  m.name = c.name;
+  m.source = c.source;
+  m.cores = ranks;  // every rank has a GPU of its own
+  m.ranks = ranks;
+  m.hop_ns = m.await_ns = m.wire_ns = outer.latency_ns;
+  m.message_ns = c.send_ns + c.receive_ns;
+  m.step_ns = c.gap_ns;
+  m.launch_ns = c.launch_us * 1000;
+  m.wire_bytes_per_s = outer.gb_per_s * 1e9;
+  m.read = m.write = m.write_stream = flat(c.memory_gb_per_s);
+  m.read_peer = m.write_peer = m.write_peer_stream = flat(c.intra.gb_per_s);
+  m.flops_per_s = m.matmul_flops_per_s = c.tflops * 1e12;
+  m.packed_bytes_per_s = c.memory_gb_per_s * 1e9;
+  return m;
+}
+
 }  // namespace weft::sim

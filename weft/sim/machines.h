@@ -4,6 +4,7 @@
 #include "weft/sim/nccl.h"
 #include "weft/sim/sim.h"
 #include "weft/topo/cluster.h"
+#include "weft/topo/machine.h"
 
 namespace weft::sim {
 
@@ -17,5 +18,8 @@ Network network_of(const topo::Cluster& cluster, NcclProtocol protocol = NcclPro
 // The same for a plan: each of its link families has the costs of its own protocol, and its channels share the GPU's memory
 // and arithmetic.
 Network network_of(const topo::Cluster& cluster, const plan::Instance& instance);
+
+// What a cost model takes for one GPU among `ranks`: to sort schedules before they are simulated.
+topo::Machine machine_of(const topo::Cluster& cluster, int ranks);
 
 }  // namespace weft::sim
