@@ -38,11 +38,10 @@ TEST(Text, PrintingSortsAndJoins) {
 }
 
 TEST(Text, LaunchWords) {
-  for (const std::string line :
-       {"launch *", "launch f direct", "launch a.s pairwise ll128", "launch * order rank round once",
-        "launch f gather stream on",
-        "launch f chain simple channels 1 chunk_bytes 65536 order fixed round hops stream off",
-        "launch * hierarchical:16 ll channels 2"}) {
+  for (const std::string line : {"launch *", "launch f direct", "launch a.s pairwise ll128",
+                                 "launch * order rank round once", "launch f gather stream on",
+                                 "launch f chain simple channels 1 chunk_bytes 65536 order fixed round hops stream off",
+                                 "launch * hierarchical:16 ll channels 2"}) {
     std::string text = "schedule 1 s of adam\n" + line + "\n";
     EXPECT_EQ(print(parse_schedule(text)), text);
   }
