@@ -229,8 +229,7 @@ class Bench {
     for (const auto& [name, us] : row.peers_us) {
       if (us < slow_peer_us) continue;
       std::fprintf(stderr, "# %s takes %.1f s: left out from here\n", name.c_str(), us / 1e6);
-      peers_.erase(std::remove_if(peers_.begin(), peers_.end(), [&](const auto& peer) { return peer->name() == name; }),
-                   peers_.end());
+      std::erase_if(peers_, [&slow = name](const auto& peer) { return peer->name() == slow; });
     }
   }
 

@@ -3,14 +3,19 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "weft/base/text.h"
 
 namespace weft::api {
 namespace {
 
-int64_t total(std::span<const int64_t> counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+// The largest number there is where a sum is beyond it: check_total() refuses such a call, after it was agreed upon.
+int64_t total(std::span<const int64_t> counts) {
+  int64_t sum = 0;
+  for (const int64_t count : counts)
+    if (__builtin_add_overflow(sum, count, &sum)) return INT64_MAX;
+  return sum;
+}
 
 [[noreturn]] void refuse(const Call& call, const std::string& what, const std::string& remedy = "") {
   throw Error(ErrorKind::user, fmt::format("{}: {}", describe(call), what), remedy);

@@ -30,7 +30,14 @@ extern "C" {
 
 #define WEFT_ABI_VERSION 4
 
-typedef enum {
+/* Enumerations are as wide as in C; to C++ every number is a value of them, so that a wrong one can be looked at. */
+#ifdef __cplusplus
+#define WEFT_NUMBER : unsigned
+#else
+#define WEFT_NUMBER
+#endif
+
+typedef enum WEFT_NUMBER {
   WEFT_OK = 0,
   WEFT_ERROR_USER = 1,      /* the caller's arguments */
   WEFT_ERROR_PLAN = 2,      /* a plan that breaks a rule */
@@ -42,7 +49,7 @@ typedef enum {
   WEFT_ERROR_INTERNAL = 8
 } weft_status;
 
-typedef enum {
+typedef enum WEFT_NUMBER {
   WEFT_F64 = 0,
   WEFT_F32 = 1,
   WEFT_F16 = 2,
@@ -60,7 +67,7 @@ typedef enum {
   WEFT_BOOL = 14
 } weft_dtype;
 
-typedef enum {
+typedef enum WEFT_NUMBER {
   WEFT_SUM = 0,
   WEFT_PROD = 1,
   WEFT_MIN = 2,

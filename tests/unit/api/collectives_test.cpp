@@ -168,7 +168,7 @@ class Player {
     const Bytes want = expected(call, comm.size(), comm.rank());
     const auto [send, recv] = place(c, call);
     std::memset(recv, static_cast<int>(poison), want.size() + canary_bytes);
-    std::memcpy(send, given.data(), given.size());
+    std::copy(given.begin(), given.end(), send);
     if (c.in_place && recv == send) std::memset(send + given.size(), static_cast<int>(poison), canary_bytes);
     call.send = send;
     call.recv = recv;
