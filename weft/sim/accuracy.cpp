@@ -113,8 +113,7 @@ void judge_known(const MeasuredSet& set, const NcclParameters& defaults, std::ve
     const bool simple = last.protocol == NcclProtocol::simple;
     const Flags fit = one_protocol ? Flags{true, simple, !simple, true, !simple, simple, false, false, false, false}
                                    : Flags{true, true, true, true, true, true, false, false, false, false};
-    // A tree that changes its protocol has as many parameters as points: there priors have to say more.
-    const NcclParameters fitted = nccl_calibrate(train, defaults, fit, one_protocol ? 0.1 : 2);
+    const NcclParameters fitted = nccl_calibrate(train, defaults, fit, one_protocol ? 0.1 : 1);
     for (size_t i = 0; i < numbers.size(); ++i)
       if (i % 4 != 0) (is_tree ? tree : protocols).push_back(error_of(set.samples[numbers[i]], fitted));
   }
