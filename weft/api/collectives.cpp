@@ -124,6 +124,7 @@ void Collectives::Impl::set_up() {
 }
 
 Collectives::Impl::~Impl() {
+  if (api::Batched* batch = api::present_batch()) batch->forget(*this);
   communicator.explain_timeouts({});
   for (const auto& state : queue) state->owner = nullptr;
   auto& list = api::busy_engines();

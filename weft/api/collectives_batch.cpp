@@ -28,19 +28,31 @@ void api::Batched::wait() {
   const auto noted = std::exchange(calls_, {});
   std::vector<Noted> calls = noted;
   std::stable_sort(calls.begin(), calls.end(), [](const Noted& a, const Noted& b) {
-    return std::make_tuple(a.engine->order, agreed(a.parts.front()->call)) <
-           std::make_tuple(b.engine->order, agreed(b.parts.front()->call));
+    return std::make_tuple(a.order, agreed(a.parts.back()->call), a.parts.size()) <
+           std::make_tuple(b.order, agreed(b.parts.back()->call), b.parts.size());
   });
   std::vector<Pending> all = std::exchange(started_, {});
-  for (const Noted& call : calls)
-    for (const auto& part : call.parts) all.push_back(call.engine->enqueue(part));
   std::exception_ptr first;
+  for (const Noted& call : calls)
+    if (!call.engine)
+      first = std::make_exception_ptr(Error(ErrorKind::user,
+                                            fmt::format("{} of a batch: its communicator was destroyed before the "
+                                                        "batch ended",
+                                                        name(call.parts.back()->call.operation)),
+                                            "end the batch first"));
+    else
+      for (const auto& part : call.parts) all.push_back(call.engine->enqueue(part));
   for (Pending& one : all) try {
       one.wait();
     } catch (...) {
       if (!first) first = std::current_exception();
     }
   if (first) std::rethrow_exception(first);
+}
+
+void api::Batched::forget(const Collectives::Impl& engine) {
+  for (Noted& call : calls_)
+    if (call.engine == &engine) call.engine = nullptr;
 }
 
 Batch::Batch() : impl_(std::make_unique<Impl>()), before_(present) {

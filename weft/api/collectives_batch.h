@@ -9,13 +9,15 @@ class Batched {
  public:
   // Calls that follow each other: counts, then data.
   using Parts = std::vector<std::shared_ptr<StartedCall>>;
-  void note(Collectives::Impl& engine, Parts parts) { calls_.push_back({&engine, std::move(parts)}); }
+  void note(Collectives::Impl& engine, Parts parts) { calls_.push_back({&engine, engine.order, std::move(parts)}); }
+  void forget(const Collectives::Impl& engine);  // it ends: its calls become errors
   void note(const Pending& message) { started_.push_back(message); }
   void wait();
 
  private:
   struct Noted {
-    Collectives::Impl* engine;
+    Collectives::Impl* engine;  // null: it is gone
+    decltype(Collectives::Impl::order) order;
     Parts parts;
   };
   std::vector<Noted> calls_;

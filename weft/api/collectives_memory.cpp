@@ -30,6 +30,7 @@ Arena::Arena(std::byte* base, int64_t bytes, int64_t kept_bytes) : base_(base), 
 }
 
 void* Arena::allocate(int64_t bytes) {
+  if (bytes < 0 || bytes > bytes_) return nullptr;  // sums below stay far from the end of the numbers
   const int64_t alignment = alignment_of(bytes),
                 need = round_up(std::max<int64_t>(bytes, 1), std::min(alignment, page));
   const std::lock_guard lock(mutex_);
@@ -200,7 +201,8 @@ Arena* Regions::arena() {
 Place Regions::find(const void* memory, int64_t bytes) const {
   const auto* at = static_cast<const std::byte*>(memory);
   for (const Region& region : regions_)
-    if (region.mapped && at >= region.base && at + bytes <= region.base + region.bytes)
+    if (region.mapped && bytes >= 0 && at >= region.base && at <= region.base + region.bytes &&
+        bytes <= region.base + region.bytes - at)
       return {region.id, at - region.base};
   return parent_ ? parent_->find(memory, bytes) : Place();
 }

@@ -82,7 +82,52 @@ double reference_bytes(const ir::Program& program, const ir::Sizes& sizes, int l
   return 1.1 * bytes;
 }
 
-ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t elements) {
+namespace {
+
+// One program for each `require`, so that those which do not hold can be counted.
+std::vector<ir::Program> by_requirement(const ir::Program& program) {
+  std::vector<ir::Program> list;
+  for (const ir::HeaderDecl& kept : program.header) {
+    if (!std::holds_alternative<ir::RequireDecl>(kept)) continue;
+    ir::Program one = program;
+    std::erase_if(one.header, [](const ir::HeaderDecl& decl) { return std::holds_alternative<ir::RequireDecl>(decl); });
+    one.header.push_back(kept);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+int64_t broken(const std::vector<ir::Program>& requirements, const ir::Sizes& sizes) {
+  return std::count_if(requirements.begin(), requirements.end(), [&](const ir::Program& one) {
+    try {
+      ir::check_requirements(one, sizes);
+      return false;
+    } catch (const Error&) { return true; }
+  });
+}
+
+// Sizes a little smaller, dim by dim, until what the program requires holds again. False: there are none near.
+bool settle(const std::vector<ir::Program>& requirements, const ir::Sizes& full, ir::Sizes& sizes) {
+  constexpr int64_t furthest = 1 << 16;
+  int64_t left = broken(requirements, sizes);
+  for (bool moved = true; left > 0 && moved;) {
+    moved = false;
+    for (auto& [name, size] : sizes.dims) {
+      if (size == full.dims.at(name)) continue;
+      const int64_t from = size;
+      for (size = from - 1; size >= std::max<int64_t>(1, from - furthest); --size)
+        if (const int64_t now = broken(requirements, sizes); now < left) {
+          left = now, moved = true;
+          break;
+        }
+      if (!moved) size = from;
+      if (moved) break;
+    }
+  }
+  return left == 0;
+}
+
+ir::Sizes shrunk(const ir::Program& program, const ir::Sizes& sizes, int64_t elements) {
   const ir::Types types = ir::infer(program);
   ir::Sizes out = sizes;
   std::vector<ir::Name> fixed;  // values that can be made no smaller
@@ -95,6 +140,13 @@ ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t ele
     if (!largest) return out;
     if (!shrink_value(types.at(*largest), static_cast<double>(elements) / most, out)) fixed.push_back(*largest);
   }
+}
+
+}  // namespace
+
+ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t elements) {
+  ir::Sizes out = shrunk(program, sizes, elements);
+  return settle(by_requirement(program), sizes, out) ? out : sizes;
 }
 
 }  // namespace weft::api

@@ -22,7 +22,8 @@ double reference_bytes(const ir::Program& program, const ir::Sizes& sizes, int l
 
 // The same tensors and sizes, scaled down until no value of the program has more than so many elements (what cannot be
 // scaled, written integers, stays). The longest dimension goes first and gives at most half each time, so that all
-// come down together.
+// come down together. Where the program requires something of its sizes, to the next smaller ones of which it holds; where
+// none are near, the sizes stay as they are.
 ir::Sizes scaled(const ir::Program& program, const ir::Sizes& sizes, int64_t elements);
 
 }  // namespace weft::api

@@ -140,6 +140,7 @@ class Tuning {
       say(fmt::format("refining {}", best.label));
       return tune::neighbours(best, known, request_.program, request_.machine, search_, worth_trying);
     };
+    rounds.note_wrong = [&](std::vector<tune::Trial>& trials) { note_bits(trials, runner); };
     tune::measure(report_.space.trials, runner, rounds);
     note_bits(report_.space.trials, runner);
     runner.finish();

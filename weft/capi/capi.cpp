@@ -103,12 +103,14 @@ static_assert(static_cast<int>(Combine::logical_or) == WEFT_LOGICAL_OR && static
 // What the two tensors of a call must have in common.
 struct Operands {
   Contiguous send, recv;
+  bool given_send = false;  // else in place; the memory of an empty tensor may be NULL
   Dtype dtype = Dtype::f32;
 };
 
 Operands operands(const weft_tensor* send, weft_tensor* recv, bool keep_recv) {
   if (!send && !recv) throw Error(ErrorKind::user, "both tensors are NULL");
   Operands out;
+  out.given_send = send != nullptr;
   if (send) out.send = Contiguous(*send, true), out.dtype = out.send.dtype();
   if (recv) out.recv = Contiguous(*recv, keep_recv || !send), out.dtype = out.recv.dtype();
   if (send && recv && out.send.dtype() != out.recv.dtype())
@@ -135,7 +137,7 @@ void place(Call& call, const Operands& tensors, int rank) {
   auto* recv = static_cast<std::byte*>(tensors.recv.data());
   call.recv = recv;
   call.send = tensors.send.data();
-  if (call.send || !recv) return;
+  if (tensors.given_send || !recv) return;
   const bool part = call.operation == Operation::all_gather || call.operation == Operation::gather;
   call.send = recv + (part ? call.count * rank * size_bytes(call.dtype) : 0);
 }
@@ -256,6 +258,13 @@ weft_status weft_arena_create(int64_t bytes, weft_arena** arena) {
     *arena = new weft_arena{std::make_shared<api::ProcessArena>(bytes)};
   });
 }
+static api::ProcessArena& held(weft_arena* arena) {
+  if (!arena) throw Error(ErrorKind::user, "the arena is NULL", "make one with weft_arena_create");
+  return *arena->arena;
+}
+// What no memory has is refused by whoever is asked for it.
+static int64_t bytes_of(size_t bytes) { return static_cast<int64_t>(std::min(bytes, size_t{INT64_MAX})); }
+
 weft_status weft_arena_destroy(weft_arena* arena) {
   return guarded([&] {
     if (arena && arena->arena->blocks().used_bytes() > 0)
@@ -267,11 +276,11 @@ weft_status weft_arena_destroy(weft_arena* arena) {
 }
 void* weft_arena_alloc(weft_arena* arena, size_t bytes) {
   void* memory = nullptr;
-  guarded([&] { memory = arena->arena->allocate(static_cast<int64_t>(bytes)); });
+  guarded([&] { memory = held(arena).allocate(bytes_of(bytes)); });
   return memory;
 }
 weft_status weft_arena_free(weft_arena* arena, void* memory) {
-  return guarded([&] { arena->arena->blocks().release(memory); });
+  return guarded([&] { held(arena).blocks().release(memory); });
 }
 int weft_arena_holds(const weft_arena* arena, const void* memory) {
   return arena && arena->arena->blocks().holds(memory) ? 1 : 0;
@@ -319,7 +328,7 @@ int weft_comm_size(const weft_comm* comm) { return comm ? comm->collectives->siz
 void* weft_alloc(weft_comm* comm, size_t bytes) {
   void* memory = nullptr;
   guarded([&] {
-    memory = engine(comm).arena_allocate(static_cast<int64_t>(bytes));
+    memory = engine(comm).arena_allocate(bytes_of(bytes));
     if (!memory)
       throw Error(ErrorKind::io, fmt::format("the arena has no room for {} bytes", bytes),
                   "set WEFT_ARENA to a larger size");
@@ -347,7 +356,7 @@ weft_status weft_all_reduce(weft_comm* comm, const weft_tensor* send, weft_tenso
   if (legal != WEFT_OK) return legal;
   return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int, int) {
     c.count = t.recv.count();
-    if (t.send.data()) expect_count(t.send.count(), c.count, "send");
+    if (t.given_send) expect_count(t.send.count(), c.count, "send");
   });
 }
 weft_status weft_reduce_scatter(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, weft_combine combine,
@@ -369,7 +378,7 @@ weft_status weft_all_gather(weft_comm* comm, const weft_tensor* send, weft_tenso
   call.operation = Operation::all_gather;
   return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int ranks, int) {
     c.count = part_of(t.recv.count(), ranks, "receive");
-    if (t.send.data()) expect_count(t.send.count(), c.count, "send");
+    if (t.given_send) expect_count(t.send.count(), c.count, "send");
   });
 }
 weft_status weft_broadcast(weft_comm* comm, weft_tensor* tensor, int root, weft_work** work) {
@@ -386,8 +395,8 @@ weft_status weft_reduce(weft_comm* comm, const weft_tensor* send, weft_tensor* r
   const weft_status legal = guarded([&] { call.combine = combine_of(combine); });
   if (legal != WEFT_OK) return legal;
   return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int, int rank) {
-    c.count = t.send.data() ? t.send.count() : t.recv.count();
-    if (rank == c.root && t.send.data()) expect_count(t.recv.count(), c.count, "receive");
+    c.count = t.given_send ? t.send.count() : t.recv.count();
+    if (rank == c.root && t.given_send) expect_count(t.recv.count(), c.count, "receive");
   });
 }
 weft_status weft_scatter(weft_comm* comm, const weft_tensor* send, weft_tensor* recv, int root, weft_work** work) {
@@ -404,7 +413,7 @@ weft_status weft_gather(weft_comm* comm, const weft_tensor* send, weft_tensor* r
   call.operation = Operation::gather;
   call.root = root;
   return run(comm, call, send, recv, work, [](Call& c, const Operands& t, int ranks, int rank) {
-    c.count = t.send.data() ? t.send.count() : part_of(t.recv.count(), ranks, "receive");
+    c.count = t.given_send ? t.send.count() : part_of(t.recv.count(), ranks, "receive");
     if (rank == c.root) expect_count(t.recv.count(), c.count * ranks, "receive");
   });
 }

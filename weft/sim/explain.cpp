@@ -66,7 +66,7 @@ void Engine::deadlock() {
     path.push_back(at);
     const Lane& me = lanes_[at];
     if (me.state == Lane::State::message || me.state == Lane::State::slot) {
-      const Link& link = links_[me.waits_for];
+      const Link link = links_[me.waits_for];  // a copy: opening links moves them
       if (link.sender == nobody) open_links_of(link.from);
       if (link.receiver == nobody) open_links_of(link.rank);
     }

@@ -125,6 +125,7 @@ std::optional<TuningEntry> find_tuning(const std::vector<TuningEntry>& entries, 
   const std::string hash = program_hash(program);
   std::optional<TuningEntry> found;
   const TuningEntry* foreign = nullptr;
+  bool own = false;
   double nearest = std::log(4.0);
   for (const TuningEntry& entry : entries) {
     if (entry.program_hash != hash || entry.ranks != ranks || entry.transport != transport) continue;
@@ -132,10 +133,11 @@ std::optional<TuningEntry> find_tuning(const std::vector<TuningEntry>& entries, 
       foreign = &entry;
       continue;
     }
+    own = true;
     const double distance = std::abs(std::log(std::max(1.0, double(entry.elements)) / std::max(1.0, double(elements))));
     if (distance <= nearest) nearest = distance, found = entry;
   }
-  if (!found && foreign)
+  if (!found && foreign && !own)
     throw Error(ErrorKind::user,
                 fmt::format("the tuning entry of {} is of another machine: file has '{}', this is '{}'", program.name,
                             foreign->machine, machine),

@@ -55,17 +55,19 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
-// Clearly slower than the best; a plain one than the best plain one, so that one of them is in every round.
+// Wrong, or clearly slower than the best right one; a plain one than the best plain one, so that one of them is in every
+// round.
 void give_up_slow(std::vector<Trial>& trials, double ratio) {
   double best_median = HUGE_VAL, best_plain = HUGE_VAL;
   for (const Trial* trial : measured(trials)) {
+    if (trial->wrong()) continue;
     best_median = std::min(best_median, trial->median_ns());
     if (trial->plain) best_plain = std::min(best_plain, trial->median_ns());
   }
   for (Trial& trial : trials) {
     if (trial.rounds_ns.empty()) continue;
     const double least = *std::min_element(trial.rounds_ns.begin(), trial.rounds_ns.end());
-    trial.given_up |= least > ratio * (trial.plain ? best_plain : best_median);
+    trial.given_up |= trial.wrong() || least > ratio * (trial.plain ? best_plain : best_median);
   }
 }
 
@@ -125,6 +127,7 @@ void measure(std::vector<Trial>& trials, Evaluator& evaluator, const RoundOption
     const std::vector<double> figures = evaluator.round(alive);
     WEFT_CHECK(figures.size() == alive.size(), "{} figures for {} trials", figures.size(), alive.size());
     for (size_t i = 0; i < alive.size(); i++) trials[static_cast<size_t>(alive[i])].rounds_ns.push_back(figures[i]);
+    if (options.note_wrong) options.note_wrong(trials);
     if (round >= 1) give_up_slow(trials, options.give_up_ratio);
     if (options.progress) options.progress(round + 1, static_cast<int>(alive.size()), best(trials).median_ns());
     const bool time_left = used() < 0.6 || round == 1;         // one refinement at least

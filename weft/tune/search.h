@@ -78,6 +78,8 @@ struct RoundOptions {
   double give_up_ratio = 1.2;  // a trial whose best round is beyond this times the best median
   double seconds = 30;         // after min_rounds, stop when this is used up
   std::function<void(int round, int alive, double best_ns)> progress;
+  // Called after each round, before trials are given up: marks those that are known to be wrong. May be empty.
+  std::function<void(std::vector<Trial>&)> note_wrong;
   // Called with the best so far after round 2 and, while it moves, after each second round: trials to join. May be empty.
   std::function<std::vector<Trial>(const Trial& best, const std::vector<Trial>& known)> refine;
   int refine_limit = 4;  // trials that join at once

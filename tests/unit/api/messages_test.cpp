@@ -245,5 +245,35 @@ TEST(Batches, ExchangedCountsAndErrors) {
   });
 }
 
+// Exchanges of two dtypes, noted in another order on each rank; and a group that goes before its batch does.
+TEST(Batches, ExchangesInAnyOrderAndGroupsThatAreGone) {
+  on("threads", 2, [](Collectives& comm) {
+    const std::vector<int64_t> counts = {1, 2};
+    std::vector<int64_t> got(2), got_bytes(2), wide = coded_by(comm.rank(), 3), wide_to(6);
+    std::vector<uint8_t> bytes = {uint8_t(comm.rank()), 5, 6}, bytes_to(6, 9);
+    std::vector<std::function<void()>> calls = {
+        [&] { comm.all_to_all_v(wide.data(), counts, wide_to.data(), 6, got, Dtype::i64); },
+        [&] { comm.all_to_all_v(bytes.data(), counts, bytes_to.data(), 6, got_bytes, Dtype::u8); }};
+    {
+      Batch batch;
+      calls[static_cast<size_t>(comm.rank())]();
+      calls[static_cast<size_t>(1 - comm.rank())]();
+      batch.wait();
+    }
+    need(got_bytes == got && got[0] == comm.rank() + 1, "counts");
+    need(comm.rank() ? bytes_to[0] == 5 && bytes_to[3] == 6 : bytes_to[0] == 0 && bytes_to[1] == 1, "bytes");
+    {
+      auto group = comm.split(0);
+      Batch batch;
+      group->barrier();
+      comm.barrier();
+      group.reset();
+      const Error error = error_of([&] { batch.wait(); });
+      need(error.kind() == ErrorKind::user && says(error, "destroyed before the batch ended"), error.what());
+    }
+    comm.barrier();
+  });
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -204,6 +204,26 @@ TEST(Transports, AreTunedOverAndStoredApart) {
   std::filesystem::remove_all(folder);
 }
 
+// What a program requires of its sizes holds of the smaller ones that it is checked at.
+TEST(Scaled, KeepsWhatTheProgramRequires) {
+  const ir::Program program = ir::parse(
+      "program 1 p\ndim N M\nrequire N % 1000 == 0\nrequire N % (4 * ranks) == 0\nrequire M > 2\nin x f32[N, M] local\n"
+      "a = all_reduce(sum, x)\nout a\n");
+  for (const int ranks : {1, 2, 3, 7}) {
+    ir::Sizes sizes;
+    sizes.ranks = ranks;
+    sizes.dims = {{"N", 84'000'000}, {"M", 3}};
+    const ir::Sizes small = api::scaled(program, sizes, 1 << 20);
+    EXPECT_NO_THROW(ir::check_requirements(program, small)) << ranks;
+    EXPECT_LE(small.dims.at("N") * small.dims.at("M"), 1 << 20);
+    EXPECT_GT(small.dims.at("N"), 100'000);
+  }
+  const ir::Program odd = ir::parse("program 1 p\ndim N\nrequire N == 3000000\nin x f32[N] local\nout x\n");
+  ir::Sizes only;
+  only.dims = {{"N", 3'000'000}};
+  EXPECT_EQ(api::scaled(odd, only, 1 << 20).dims.at("N"), 3'000'000) << "no other size will do";
+}
+
 TEST(Environment, NamesOfAlgorithmsAndProtocolsAreChecked) {
   EXPECT_NO_THROW(api::check_environment());
   for (const char* name : {"WEFT_ALGO", "NCCL_ALGO", "WEFT_PROTO", "NCCL_PROTO"}) {

@@ -128,6 +128,21 @@ void refusals(weft_comm* comm, Notes& notes, int rank) {
 }
 TEST(Capi, MisuseIsAStatusAndAMessage) { on<refusals>(2); }
 
+// Sizes that no memory has, beside memory that goes on working; an empty tensor is no call in place.
+void beyond(weft_comm* comm, Notes& notes, int rank) {
+  for (const size_t bytes : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 2 + 1}) WANT(weft_alloc(comm, bytes) == nullptr);
+  void* memory = weft_alloc(comm, 100'000);
+  WANT(memory && weft_is_mapped(comm, memory, 100'000) == 1);
+  for (const size_t bytes : {SIZE_MAX, SIZE_MAX / 2}) WANT(weft_is_mapped(comm, memory, bytes) == 0);
+  WANT(weft_free(comm, memory) == WEFT_OK);
+  WANT(weft_arena_alloc(nullptr, 8) == nullptr);
+  WANT(weft_arena_free(nullptr, &memory) == WEFT_ERROR_USER);
+  float x[8] = {};
+  Tensor full(x, {8}), empty(nullptr, {0});
+  WANT(weft_all_reduce(comm, &empty.raw, &full.raw, WEFT_SUM, nullptr) == WEFT_ERROR_USER);
+}
+TEST(Capi, WhatNoMemoryHasIsRefused) { on<beyond>(2); }
+
 void uneven(weft_comm* comm, Notes& notes, int rank) {
   const int64_t counts[3] = {2, 0, 5}, mine = counts[rank];
   std::vector<int32_t> whole = {10, 11, 12, 13, 14, 15, 16}, part(5, -1), back(7, -1), got(9, -1), come(9, -1);

@@ -47,6 +47,18 @@ TEST(Rounds, TheClearlySlowerAreGivenUpButNeverThePlainOne) {
   EXPECT_EQ(trials[2].rounds_ns.size(), 6u);
 }
 
+TEST(Rounds, AWrongTrialPushesNobodyOut) {
+  std::vector<Trial> trials = three();
+  MadeUp evaluator({10, 100, 300});
+  RoundOptions options;
+  options.max_rounds = 6;
+  options.note_wrong = [](std::vector<Trial>& known) { known[0].check = "WRONG: bits of w"; };
+  measure(trials, evaluator, options);
+  EXPECT_EQ(best(trials).id, 1);
+  EXPECT_FALSE(trials[1].given_up);
+  EXPECT_EQ(trials[0].rounds_ns.size(), 2u) << "what is wrong is measured no further";
+}
+
 TEST(Rounds, PlainWinsWhereItIsFastest) {
   std::vector<Trial> trials = three();
   MadeUp evaluator({200, 300, 100});
@@ -142,6 +154,10 @@ TEST(TuningFile, NearestSizeOfThisMachine) {
   EXPECT_EQ(find_tuning(entries, program, 2, 900, "cpu | 2 cores")->elements, 1000);
   EXPECT_FALSE(find_tuning(entries, program, 2, 1 << 20, "cpu | 2 cores"));
   EXPECT_FALSE(find_tuning(entries, program, 3, 900, "cpu | 2 cores"));
+  entries.push_back(entries[0]);
+  entries.back().machine = "another";  // beside one of this machine whose size is too far
+  EXPECT_FALSE(find_tuning(entries, program, 2, 1 << 20, "cpu | 2 cores"));
+  entries.pop_back();
   try {
     find_tuning(entries, program, 2, 900, "another");
     FAIL() << "another machine's entry was taken";
