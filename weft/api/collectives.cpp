@@ -140,7 +140,13 @@ int Collectives::rank() const { return impl_->rank; }
 int Collectives::size() const { return impl_->size; }
 const std::vector<int>& Collectives::members() const { return impl_->members; }
 
+// What was started comes first: a rank that is late may be loading its plan, which is no exchange about groups or memory.
+static void drain(Collectives::Impl& impl) {
+  while (!impl.queue.empty()) Pending(impl.queue.back()).wait();
+}
+
 std::unique_ptr<Collectives> Collectives::split(int color, int key) {
+  drain(*impl_);
   transport::Group group = transport::split(impl_->communicator.transport(), color, key);
   if (!group.transport) return nullptr;
   return std::make_unique<Collectives>(std::make_unique<Impl>(*impl_, std::move(group.transport), group.members));
@@ -245,7 +251,10 @@ Arrival Collectives::receive(void* data, int64_t count, Dtype dtype, int from, i
 }
 
 // ---- memory
-void* Collectives::allocate(int64_t bytes) { return impl_->regions->allocate(bytes); }
+void* Collectives::allocate(int64_t bytes) {
+  drain(*impl_);
+  return impl_->regions->allocate(bytes);
+}
 void Collectives::release(void* symmetric) {
   impl_->forget(symmetric);
   impl_->regions->release(symmetric);

@@ -186,13 +186,11 @@ void Messages::accept(const Ref& receive, const Envelope& envelope) {
   }
   Peer& peer = peers_[static_cast<size_t>(envelope.source)];
   const std::byte* const there = regions_.address(envelope.place, envelope.source);
-  if (there) {
+  if (there)
     std::memcpy(receive->to, there, static_cast<size_t>(receive->bytes));
-    close(receive);
-  } else {
+  else
     peer.arriving.push_back(receive);
-  }
-  peer.orders.push_back({envelope.id, there != nullptr});
+  peer.orders.push_back({envelope.id, there != nullptr, there ? receive : nullptr});
   ++due_orders_;
 }
 
@@ -262,8 +260,10 @@ bool Messages::send_orders(int to) {
     line.copied.store(peer.orders.front().copied ? 1 : 0, std::memory_order_relaxed);
     line.number.store(++peer.orders_sent, std::memory_order_release);
     show(to, &line, line_bytes, nullptr, 0);
+    const Ref receive = std::move(peer.orders.front().receive);
     peer.orders.pop_front();
     --due_orders_;
+    if (receive) close(receive);
   }
   return any;
 }

@@ -60,6 +60,7 @@ class Messages {
   struct Order {
     uint64_t id = 0;
     bool copied = false;
+    Ref receive;  // complete but for this order: without it its sender would wait for ever
   };
   struct Peer {
     std::deque<Ref> posted;             // sends without an envelope yet

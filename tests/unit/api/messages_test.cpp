@@ -1,4 +1,7 @@
 // Messages: tags, any source, orders in which sends and receives meet, sizes around every border, what goes wrong; batches.
+#include <atomic>
+#include <thread>
+
 #include "tests/unit/api/collectives_support.h"
 
 namespace weft::test {
@@ -177,6 +180,57 @@ TEST(Messages, MisuseIsRefused) {
 }
 
 // ---- batches
+// More messages from mapped memory than orders under way, received while their sender is busy: the receives may be over
+// only when their sender will hear of it, since nobody moves messages for a rank that has none open.
+TEST(Messages, ManyFromMappedMemoryToARankThatThenComputes) {
+  std::atomic<bool> over = false;
+  on("threads", 2, [&over](Collectives& comm) {
+    constexpr int messages = 100;
+    constexpr int64_t count = 10'000;
+    auto* memory = static_cast<int64_t*>(comm.allocate(messages * count * 8));
+    std::vector<Pending> sent;
+    std::vector<int64_t> got(count);
+    if (comm.rank() == 0) {
+      for (int m = 0; m < messages; ++m) {
+        std::fill_n(memory + m * count, count, m);
+        sent.push_back(comm.start_send(memory + m * count, count, Dtype::i64, 1, 0));
+      }
+      comm.send(memory, 1, Dtype::i64, 1, 9);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // is busy, too
+      for (Pending& one : sent) one.wait();
+      over = true;
+    } else {
+      comm.receive(got.data(), 1, Dtype::i64, 0, 9);  // behind the others: all of them have been announced by now
+      for (int m = 0; m < messages; ++m) {
+        comm.receive(got.data(), count, Dtype::i64, 0, 0);
+        need(got.front() == m && got.back() == m, "message");
+      }
+      for (int ms = 0; ms < 10'000 && !over; ++ms)  // computes, and moves nothing
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      need(over, "the sender never heard of it");
+    }
+    comm.barrier();
+    comm.release(memory);
+  });
+}
+
+// What was started before, and is being loaded on a rank that is late, comes before exchanges about groups and memory.
+TEST(Started, GroupsAndMemoryWaitForThem) {
+  on("threads", 2, [](Collectives& comm) {
+    std::vector<float> x(100'000, 1), y(70'000, 1);
+    if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    Pending first = comm.start({Operation::all_reduce, x.data(), x.data(), 100'000, Dtype::f32});
+    const auto group = comm.split(0);
+    if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    Pending second = comm.start({Operation::all_reduce, y.data(), y.data(), 70'000, Dtype::f32});
+    void* memory = comm.allocate(1000);
+    first.wait(), second.wait();
+    need(x[99'999] == 2 && y[0] == 2, "sums");
+    group->barrier();
+    comm.release(memory);
+  });
+}
+
 TEST(Batches, MessagesInAnyOrder) {
   for (const char* transport : {"threads", "threads+tcp"})
     on(transport, 4, [](Collectives& comm) {
