@@ -18,6 +18,8 @@
 namespace weft::sim {
 namespace {
 
+constexpr uint64_t most_size = 1'000'000'000'000'000'000;  // bytes, or nanoseconds: 31 years
+
 constexpr uint64_t cookie = 4223, spoilt_cookie = 2342;
 constexpr size_t base = 8, head = 6, op_bytes = sizeof(GoalOp);
 
@@ -230,10 +232,10 @@ class TextReader {
   void read_op(std::string_view kind, uint32_t ranks) {
     GoalOp op;
     if (kind == "calc") {
-      op.size = number(1000000000000000000, "the time of a calc");
+      op.size = number(most_size, "the time of a calc");
     } else if (kind == "send" || kind == "recv") {
       op.type = kind == "send" ? GoalType::send : GoalType::recv;
-      op.size = number(1000000000000000000, "a size");
+      op.size = number(most_size, "a size");
       if (at_ == end_ || *at_ != 'b') bad("a size ends in b, as in 8b");
       ++at_;
       expect(kind == "send" ? "to" : "from");
@@ -335,11 +337,18 @@ Goal::Rank check_rank(std::string_view image, uint64_t start, uint64_t end, uint
   r.op_data = r.root_data + size_t{r.roots} * 4;
   r.appendix_data = r.op_data + size_t{r.ops} * op_bytes;
   r.appendix = static_cast<uint32_t>(std::min<uint64_t>((end - start - fixed) / 4, 0xFFFFFFFF));
-  for (uint32_t i = 0; i < r.roots; ++i)
+  std::vector<bool> root(r.ops);
+  for (uint32_t i = 0; i < r.roots; ++i) {
     if (r.root(i) >= r.ops) bad_image(name, where("a root that does not exist"));
+    if (root[r.root(i)] || r.op(r.root(i)).dependencies > 0)
+      bad_image(name, where("a root that is named twice, or waits for others"));
+    root[r.root(i)] = true;
+  }
   for (uint32_t i = 0; i < r.ops; ++i) {
     const GoalOp op = r.op(i);
     if (op.type < GoalType::send || op.type > GoalType::calc) bad_image(name, where("an operation of unknown type"));
+    if (op.size > most_size) bad_image(name, where("an operation of more than 1e18 bytes or nanoseconds"));
+    if (op.dependencies == 0 && !root[i]) bad_image(name, where("an operation that waits for nothing and is no root"));
     if (op.type != GoalType::calc && op.peer >= ranks && !(op.type == GoalType::recv && op.peer == goal_any))
       bad_image(name, where("a peer that does not exist"));
     if (uint64_t{op.first_follower} + op.followers > r.appendix ||
