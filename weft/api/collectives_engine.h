@@ -64,7 +64,9 @@ struct Collectives::Impl {
     return bytes_of(call) <= small_limits[static_cast<size_t>(call.operation)] && !api::is_uneven(call) &&
            call.count > 0;
   }
-  int64_t bytes_of(const Call& call) const { return api::whole_count(call, size) * size_bytes(call.dtype); }
+  int64_t bytes_of(const Call& call) const {
+    return api::bounded_product(api::whole_count(call, size), size_bytes(call.dtype));
+  }
   int64_t agreed_bytes(const Call& call, bool small) const;
   api::CallHeader header_of(const Call& call, bool small) const;
   uint64_t placement() const;

@@ -180,8 +180,8 @@ void Regions::share_arena(std::shared_ptr<ProcessArena> arena) {
   if (std::count(told.begin(), told.end(), "none") > 0) {
     why = "a rank has none";
   } else {
-    const auto files = transport::exchange_descriptors(transport, shared_->file(), "arenas");
     try {
+      const auto files = transport::exchange_descriptors(transport, shared_->file(), "arenas");
       window = map_arenas(*shared_, communicator_.rank(), told, files);
     } catch (const Error& error) { why = error.message(); }
   }

@@ -63,7 +63,7 @@ int64_t part_count(const Call& call, int rank) {
 
 int64_t whole_count(const Call& call, int ranks) {
   if (!call.counts.empty()) return total(call.counts);
-  return by_part(call.operation) && !is_uneven(call) ? call.count * ranks : call.count;
+  return by_part(call.operation) && !is_uneven(call) ? bounded_product(call.count, ranks) : call.count;
 }
 
 int64_t send_count(const Call& call, int ranks, int rank) {

@@ -6,6 +6,11 @@
 
 namespace weft::api {
 
+// The largest number there is where a product is beyond it: such a call is refused once ranks have agreed that it is one.
+inline int64_t bounded_product(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
 bool is_uneven(const Call& call);   // one count per rank
 bool by_part(Operation operation);  // the whole is one part per rank
 int64_t part_count(const Call& call, int rank);

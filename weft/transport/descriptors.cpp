@@ -89,15 +89,37 @@ int receive_all_there(int socket, const Place& mine, std::vector<Fd>& got, std::
   }
 }
 
-std::vector<Place> exchange_places(Transport& transport, const Place& mine, std::string_view what) {
-  const auto text = transport.exchange({reinterpret_cast<const char*>(&mine), sizeof mine}, what);
+// Every rank's place; or, on all ranks alike, the problem of the first that has one.
+std::vector<Place> exchange_places(Transport& transport, const Place& mine, const std::string& problem,
+                                   std::string_view what) {
+  const std::string place(reinterpret_cast<const char*>(&mine), sizeof mine);
+  const auto text = transport.exchange(problem.empty() ? "+" + place : "-" + problem, what);
   std::vector<Place> all(text.size());
   for (size_t rank = 0; rank < text.size(); ++rank) {
-    if (text[rank].size() != sizeof mine)
-      throw Error(ErrorKind::internal, fmt::format("rank {} told {} bytes of its socket", rank, text[rank].size()));
-    std::memcpy(&all[rank], text[rank].data(), sizeof mine);
+    if (text[rank].size() != 1 + sizeof mine || text[rank][0] != '+')
+      throw Error(ErrorKind::io, fmt::format("rank {}: {}", rank, text[rank].substr(1)));
+    std::memcpy(&all[rank], text[rank].data() + 1, sizeof mine);
   }
   return all;
+}
+
+// A socket at a place of its own.
+Fd open_place(Place& mine, std::string_view what) {
+  if (getrandom(&mine, sizeof mine, 0) != sizeof mine) refused("getrandom", what);
+  Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0) refused("socket", what);
+  const auto [address, length] = address_of(mine);
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) refused("bind", what);
+  return socket;
+}
+
+// What fails here (no descriptor is left, say) is a problem that all are told, so that nobody waits for who has given up.
+template <typename F>
+std::string problem_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) { return error.message(); }
+  return "";
 }
 
 }  // namespace
@@ -107,27 +129,26 @@ std::vector<Fd> exchange_descriptors(Transport& transport, int fd, std::string_v
   std::vector<Fd> got(static_cast<size_t>(size));
   if (size == 1) return got;
   Place mine;
-  if (getrandom(&mine, sizeof mine, 0) != sizeof mine) refused("getrandom", what);
-  const Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.get() < 0) refused("socket", what);
-  const auto [address, length] = address_of(mine);
-  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) refused("bind", what);
-  const std::vector<Place> places = exchange_places(transport, mine, what);
+  Fd socket;
+  std::string problem = problem_of([&] { socket = open_place(mine, what); });
+  const std::vector<Place> places = exchange_places(transport, mine, problem, what);
   int to_send = 1, to_receive = size - 1;  // peers in ring order from this rank on, so that not all begin with rank 0
   const auto waited = wait_until(transport, transport.timeout_ns(), [&] {
-    while (to_send < size) {
+    for (; to_send < size; ++to_send) {
       const Place& peer = places[static_cast<size_t>((me + to_send) % size)];
       if (!send_one(socket.get(), fd, {peer.token, me, 0}, peer, what)) break;
-      ++to_send;
     }
-    to_receive -= receive_all_there(socket.get(), mine, got, what);
-    return to_send == size && to_receive == 0;
+    if (problem.empty()) problem = problem_of([&] { to_receive -= receive_all_there(socket.get(), mine, got, what); });
+    return to_send == size && (to_receive == 0 || !problem.empty());  // what was promised to others is sent even so
   });
   if (waited == Waited::aborted) throw_failure(transport, fmt::format("passing {}", what));
   if (waited == Waited::late)
     throw Error(ErrorKind::timeout, fmt::format("rank {} waits for {} of {} ranks", me, what, to_receive),
                 timeout_remedy());
-  transport.barrier(what);  // the sockets stay until all have been heard
+  // The sockets stay until all have been heard.
+  const auto told = transport.exchange(problem, what);
+  for (size_t rank = 0; rank < told.size(); ++rank)
+    if (!told[rank].empty()) throw Error(ErrorKind::io, fmt::format("rank {}: {}", rank, told[rank]));
   return got;
 }
 

@@ -15,7 +15,8 @@
 namespace weft::transport {
 
 // Collective. The descriptors of all ranks, by rank; at this rank's own place an empty one. Bounded by the transport's
-// timeout; ranks must be processes of one host and network namespace: Error(io) where a datagram cannot be sent.
+// timeout; ranks must be processes of one host and network namespace. Error(io), the same on all ranks, where one of them has
+// no descriptor left or cannot send.
 std::vector<Fd> exchange_descriptors(Transport& transport, int fd, std::string_view what);
 
 }  // namespace weft::transport

@@ -184,7 +184,7 @@ class Player {
       for (int64_t i = 0; i < canary_bytes; ++i)
         if (recv[static_cast<int64_t>(want.size()) + i] != poison)
           wrong(c, call, fmt::format("{} bytes behind the result are overwritten", i));
-    if (!c.in_place && std::memcmp(send, given.data(), given.size()) != 0) wrong(c, call, "the input has changed");
+    if (!c.in_place && !std::equal(given.begin(), given.end(), send)) wrong(c, call, "the input has changed");
   }
 
   std::unique_ptr<kernel::KernelLibrary> kernels;

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "tests/support/sanitizers.h"
 #include "tests/support/source_dir.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
@@ -45,6 +46,8 @@ TEST(Layout, OfClusterFiles) {
 }
 
 TEST(Layout, OfThisMachine) {
+  if (address_sanitizer)
+    GTEST_SKIP() << "what looks at buses keeps some bytes of its own, in libraries that are unloaded";
   const Layout layout = layout_here();
   EXPECT_FALSE(layout.root.parts.empty());
   EXPECT_NE(print(layout).find("this machine"), std::string::npos);

@@ -18,6 +18,7 @@
 #include "tests/support/sanitizers.h"
 #include "weft/base/file.h"
 #include "weft/transport/board.h"
+#include "weft/transport/descriptors.h"
 #include "weft/transport/mapping.h"
 #include "weft/transport/wait.h"
 
@@ -323,6 +324,28 @@ TEST(Processes, AParentWithThreadsIsRefused) {
   EXPECT_NE(e.remedy().find("run_threads"), std::string::npos);
 #endif
   run_processes(2, [](Transport& t) { t.barrier("meet"); });
+}
+
+// A rank that has no descriptor left, for its socket (0) or for what it is passed (1): all are told at once, and go on.
+TEST(Processes, ARankThatCannotTakeDescriptorsTellsAll) {
+  if (address_sanitizer) GTEST_SKIP() << "the sanitizer asks about objects through a pipe";
+  for (const int poor : {0, 2})
+    for (const int left : {0, 1})
+      run_processes(3, [&](Transport& t) {
+        const Fd file(memfd_create("passed", MFD_CLOEXEC));
+        const Fd next(dup(file.get()));
+        rlimit before{}, few{};
+        getrlimit(RLIMIT_NOFILE, &before);
+        few.rlim_cur = static_cast<rlim_t>(next.get() + 1 + left), few.rlim_max = before.rlim_max;
+        if (t.rank() == poor) setrlimit(RLIMIT_NOFILE, &few);
+        const int64_t begin = clock_ns();
+        const Error error = error_of([&] { exchange_descriptors(t, file.get(), "files"); });
+        setrlimit(RLIMIT_NOFILE, &before);
+        need(error.kind() == ErrorKind::io && has(error.what(), fmt::format("rank {}: ", poor)), error.what());
+        need(clock_ns() - begin < 5'000'000'000, "it took too long");
+        const auto files = exchange_descriptors(t, file.get(), "files");
+        need(files[static_cast<size_t>((t.rank() + 1) % 3)].get() >= 0, "none came");
+      });
 }
 
 // Rank 0 makes the memory of all: where it cannot, the others must not wait for a descriptor until the deadline.
