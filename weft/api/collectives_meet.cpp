@@ -164,7 +164,8 @@ void Meeting::wait() {
     case transport::Waited::ready: return;
     case transport::Waited::aborted: transport::throw_failure(transport, fmt::format("waiting in call {}", sequence_));
     case transport::Waited::late: {
-      const std::string message = waiting(transport.timeout_ns()), remedy = transport::timeout_remedy();
+      const std::string message = waiting(transport.timeout_ns()),
+                        remedy = transport::timeout_remedy(transport.timeout_ns());
       transport.note(message);
       transport.raise({ErrorKind::timeout, transport.rank(), message, remedy});
       throw Error(ErrorKind::timeout, message, remedy);

@@ -214,7 +214,8 @@ void Pending::wait() {
     if (waited == transport::Waited::ready) continue;
     if (waited == transport::Waited::aborted)
       transport::throw_failure(transport, fmt::format("waiting for {}", state_->text()));
-    const std::string message = owner.waiting(transport.timeout_ns()), remedy = transport::timeout_remedy();
+    const std::string message = owner.waiting(transport.timeout_ns()),
+                      remedy = transport::timeout_remedy(transport.timeout_ns());
     transport.note(message);
     transport.raise({ErrorKind::timeout, transport.rank(), message, remedy});
     throw Error(ErrorKind::timeout, message, remedy);

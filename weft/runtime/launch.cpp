@@ -57,7 +57,7 @@ std::string waiting_since(const Launch& launch, int64_t waited_ns) {
   compare_headers(launch, waited_ns);
   const auto& context = launch.owner->timeout_context;
   const std::string message = waiting_since(launch, waited_ns) + (context ? "\n    " + context() : "");
-  const std::string remedy = transport::timeout_remedy();
+  const std::string remedy = transport::timeout_remedy(transport.timeout_ns());
   transport.note(message);  // a peer's deadline may have passed a moment before: then this is one of the others' lines
   transport.raise({ErrorKind::timeout, transport.rank(), message, remedy});
   throw Error(ErrorKind::timeout, message, remedy);

@@ -59,11 +59,12 @@ void board_note(Board& board, int rank, std::string_view doing) {
   mine.noted.store(1, std::memory_order_release);
 }
 
-std::string timeout_remedy() {
-  return fmt::format(
-      "is that rank stopped, much slower, or not calling this at all? raise WEFT_TIMEOUT_S (now {}) if it only needs "
-      "longer",
-      env("WEFT_TIMEOUT_S"));
+std::string timeout_remedy(int64_t limit_ns) {
+  const bool of_environment = limit_ns == env_int("WEFT_TIMEOUT_S") * 1'000'000'000;
+  return fmt::format("is that rank stopped, much slower, or not calling this at all? raise {} if it only needs longer",
+                     of_environment ? fmt::format("WEFT_TIMEOUT_S (now {})", env("WEFT_TIMEOUT_S"))
+                                    : fmt::format("the time limit that these ranks were given (now {})",
+                                                  human_ns(static_cast<double>(limit_ns))));
 }
 
 BoardTransport::BoardTransport(Board& board, int rank, int size, const RankOptions& options)

@@ -144,7 +144,7 @@ std::vector<Fd> exchange_descriptors(Transport& transport, int fd, std::string_v
   if (waited == Waited::aborted) throw_failure(transport, fmt::format("passing {}", what));
   if (waited == Waited::late)
     throw Error(ErrorKind::timeout, fmt::format("rank {} waits for {} of {} ranks", me, what, to_receive),
-                timeout_remedy());
+                timeout_remedy(transport.timeout_ns()));
   // The sockets stay until all have been heard.
   const auto told = transport.exchange(problem, what);
   for (size_t rank = 0; rank < told.size(); ++rank)

@@ -80,7 +80,7 @@ Fd HostTransport::receive(int64_t bytes, std::string_view what) {
     throw Error(ErrorKind::timeout,
                 fmt::format("rank {} waited {} for memory of rank 0 for {}", rank(),
                             human_ns(static_cast<double>(timeout_ns())), what),
-                timeout_remedy());
+                timeout_remedy(timeout_ns()));
   check_sealed(fd.get(), bytes, what);
   return fd;
 }

@@ -45,7 +45,7 @@ void MailTransport::late(uint64_t sequence, std::string_view what) {
     if (mail(peer, sequence % 2).sequence.load(std::memory_order_acquire) < sequence) missing.push_back(peer);
   const std::string message = fmt::format("rank {} waited {} for rank {} at \"{}\"", rank(),
                                           human_ns(static_cast<double>(timeout_ns())), rank_list(missing), what);
-  const std::string remedy = timeout_remedy();
+  const std::string remedy = timeout_remedy(timeout_ns());
   note(fmt::format("waiting for rank {} at \"{}\"", rank_list(missing), what));  // where a peer's deadline was first
   raise({ErrorKind::timeout, rank(), message, remedy});
   throw Error(ErrorKind::timeout, message, remedy);

@@ -151,7 +151,7 @@ class PacedTransport final : public LayeredTransport {
       raise(
           {ErrorKind::timeout, rank(),
            fmt::format("rank {} has {} messages under way to rank {}, which takes none", rank(), NoteQueue::depth, to),
-           timeout_remedy()});
+           timeout_remedy(timeout_ns())});
     if (waited != Waited::ready) return;  // whoever waits next sees the failure
     queue.notes[at % NoteQueue::depth] = note;
     queue.written.store(at + 1, std::memory_order_release);

@@ -87,7 +87,7 @@ class ProcessJob final : public Job {
         throw Error(ErrorKind::timeout,
                     fmt::format("rank {} did not answer within {}: it {}", rank,
                                 human_ns(static_cast<double>(timeout_ns)), group_.seen_doing(rank)),
-                    timeout_remedy());
+                    timeout_remedy(timeout_ns));
       wait_for_socket(group_.control(rank), POLLIN);
     }
     return text;

@@ -231,7 +231,7 @@ void ProcessGroup::note_stopped() {
                          {ErrorKind::timeout, rank,
                           fmt::format("rank {} has done nothing for {}: it {}", rank,
                                       human_ns(static_cast<double>(now - child.stopped_at_ns)), seen_doing(rank)),
-                          timeout_remedy()});
+                          timeout_remedy(timeout_ns_)});
   }
 }
 

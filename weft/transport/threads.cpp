@@ -119,7 +119,7 @@ class ThreadJob final : public Job {
       if (now_ns() - begin > timeout_ns)
         throw Error(ErrorKind::timeout,
                     fmt::format("rank {} did not answer within {}", rank, human_ns(static_cast<double>(timeout_ns))),
-                    timeout_remedy());
+                    timeout_remedy(timeout_ns));
       changed_.wait_for(lock, std::chrono::milliseconds(10));
     }
     std::string answer = std::move(answers.front());

@@ -100,7 +100,9 @@ class Transport {
 // Throws what `transport.failure()` says, as seen by a rank that was `doing` something: agreement, timeout and peer
 // stay what they are, any other kind becomes `peer` ("rank 2 failed: ...").
 [[noreturn]] void throw_failure(Transport& transport, std::string_view doing);
-std::string timeout_remedy();  // names WEFT_TIMEOUT_S with its value
+// What to do about a wait that was too long: names WEFT_TIMEOUT_S with its value, or, where the limit came from elsewhere,
+// the limit.
+std::string timeout_remedy(int64_t limit_ns);
 
 // Grows in a child that this process forks (fork() only), so that who keeps the value of his birth sees in one load that
 // he is a copy in another process.
