@@ -151,7 +151,7 @@ class Collectives {
 
   // Messages, with tags from 0 on, between two ranks; nobody else takes part. Counts and dtypes of both sides must be
   // equal. Two ranks' messages of one tag arrive in the order in which they were sent. A send of up to 960 bytes does not
-  // wait for its receive; start larger ones where both sides send first. To oneself: never waits.
+  // wait for its receive, for up to 16 that the receiver has not looked at; start larger ones where both sides send first. To oneself: never waits.
   void send(const void* data, int64_t count, Dtype dtype, int to, int tag);
   Arrival receive(void* data, int64_t count, Dtype dtype, int from, int tag);  // any_source, any_tag
   Pending start_send(const void* data, int64_t count, Dtype dtype, int to, int tag);

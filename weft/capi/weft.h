@@ -212,7 +212,7 @@ WEFT_API weft_status weft_all_to_all_v_exchange_flat(weft_comm* comm, const void
                                                      void* recv, int64_t room, int64_t* got, weft_dtype dtype);
 
 /* Messages between two ranks; tags from 0 on. Counts and dtypes of both sides must be equal. A send of up to 960 bytes
- * does not wait for its receiver. work NULL: blocks. */
+ * does not wait for its receiver, for up to 16 that the receiver has not looked at. work NULL: blocks. */
 #define WEFT_ANY_SOURCE (-1)
 #define WEFT_ANY_TAG (-1)
 WEFT_API weft_status weft_send(weft_comm* comm, const weft_tensor* tensor, int to, int tag, weft_work** work);

@@ -1,13 +1,17 @@
 // Entries are few and small: the whole file is read, changed and written again.
 #include "weft/tune/file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <toml++/toml.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "weft/base/env.h"
 #include "weft/base/file.h"
@@ -97,7 +101,36 @@ std::vector<TuningEntry> read_tuning(const std::filesystem::path& path) {
   return entries;
 }
 
+namespace {
+
+// Two that tune at once take turns: each reads what the other wrote. A lock on the folder leaves nothing behind; where a
+// file system knows no locks, the last one wins.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder)
+      : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    const int64_t deadline = now_ns() + 10'000'000'000;
+    while (folder_ >= 0 && flock(folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK && now_ns() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ~FolderLock() {
+    if (folder_ >= 0) close(folder_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  const int folder_;
+};
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
 void write_tuning(const std::filesystem::path& path, const TuningEntry& entry) {
+  const FolderLock lock(folder_of(path));
   std::vector<TuningEntry> entries = read_tuning(path);
   std::erase_if(entries, [&](const TuningEntry& old) { return same_key(old, entry); });
   entries.push_back(entry);
@@ -108,7 +141,7 @@ void write_tuning(const std::filesystem::path& path, const TuningEntry& entry) {
 void require_writable_tuning(const std::filesystem::path& path) {
   read_tuning(path);
   require_parent(path);
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  const std::filesystem::path folder = folder_of(path);
   if (access(folder.c_str(), W_OK) != 0)
     throw Error(ErrorKind::io,
                 fmt::format("the tuning file {} cannot be written: {}", path.string(), std::strerror(errno)),

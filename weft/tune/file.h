@@ -2,7 +2,8 @@
 //
 // TOML, first line `tuning = 1`. An entry belongs to a machine (topo::fingerprint), a program (hash of its canonical
 // text), a number of ranks, a total of elements, and to what lies between the ranks; another machine's entry is an error
-// that names both, never silently used. Writing keeps the other entries and is atomic.
+// that names both, never silently used. Writing keeps the other entries, those too
+// that another process writes at the same time, and is atomic.
 #pragma once
 
 #include <filesystem>

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "weft/base/file.h"
 #include "weft/tune/file.h"
@@ -135,6 +136,21 @@ TEST(TuningFile, EntriesAreKeptAndReplaced) {
   EXPECT_EQ(entries[0].elements, 200);
   EXPECT_EQ(entries[1].median_ns, 5);
   EXPECT_EQ(entries[1].schedule, "schedule 1 tuned of p\nsplit a\n");
+}
+
+TEST(TuningFile, WritersAtOnceLoseNothing) {
+  const auto folder = scratch("writers");
+  std::filesystem::create_directories(folder);
+  const auto path = folder / "tuning.toml";
+  std::filesystem::remove(path);
+  std::vector<std::thread> writers;
+  for (int w = 0; w < 4; w++)
+    writers.emplace_back([&, w] {
+      for (int i = 0; i < 10; i++) write_tuning(path, entry(100 * w + i));
+    });
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(read_tuning(path).size(), 40u);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(TuningFile, BadFilesAreErrorsAndKept) {
