@@ -32,10 +32,24 @@ double crossings(NcclCollective c, double parts, double ranks_each) {
   return 1;
 }
 
+// Sizes that the busiest GPU's memory has to give and take at least: what it sends once, what it keeps once.
+double touched(NcclCollective collective, double ranks) {
+  switch (collective) {
+    case NcclCollective::all_reduce: return 2;
+    case NcclCollective::all_gather:
+    case NcclCollective::reduce_scatter: return 1 + 1 / ranks;
+    case NcclCollective::all_to_all: return 2 * (ranks - 1) / ranks;
+    case NcclCollective::broadcast:
+    case NcclCollective::reduce:
+    case NcclCollective::send_recv: return 1;
+  }
+  return 1;
+}
+
 }  // namespace
 
 int nodes_of(const topo::Cluster& cluster, int ranks) {
-  const int most = cluster.nodes * cluster.gpus_per_node;
+  const int64_t most = int64_t{cluster.nodes} * cluster.gpus_per_node;
   if (ranks < 1 || ranks > most)
     throw Error(ErrorKind::user,
                 fmt::format("{} on {}: it has {} of {}", counted(ranks, "rank"), cluster.name,
@@ -83,7 +97,7 @@ Limit lower_bound(const topo::Cluster& cluster, const Question& question) {
     raise(latency + crossings(question.collective, nodes, local) * bytes / (1000 * cluster.inter.gb_per_s * ways),
           "network");
   }
-  raise(2 * bytes / (1000 * cluster.memory_gb_per_s), "memory");
+  raise(touched(question.collective, question.ranks) * bytes / (1000 * cluster.memory_gb_per_s), "memory");
   return limit;
 }
 

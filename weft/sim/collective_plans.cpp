@@ -151,7 +151,9 @@ std::optional<PlanAnswer> weft_answer(const topo::Cluster& cluster, const Questi
   if (!best) return best;
   PlanChoice more = best->choice;
   more.slots *= 4;
-  const double relaxed = simulate_choice(cluster, question, more).prediction.end_ns;
+  Options again;  // as many messages, however many slots
+  again.most_messages = 2 * best->prediction.messages + 1000;
+  const double relaxed = simulate_choice(cluster, question, more, again).prediction.end_ns;
   best->bound = bound_of(best->prediction, cluster.launch_us * 1000, relaxed);
   return best;
 }

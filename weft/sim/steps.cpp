@@ -98,6 +98,9 @@ int Steps::main_operand(int lane, const plan::Block& block, const plan::FlatStep
 void Steps::decode(int channel, int lane, const plan::Block& block, const plan::FlatStep& flat, StepInfo& info,
                    std::vector<Connection>& connections) {
   info = StepInfo();
+  if (block.slices > UINT8_MAX)
+    throw Error(ErrorKind::unsupported, fmt::format("a loop of {} slices", block.slices),
+                "the simulator counts 255 at most");
   info.source_step = flat.source_step;
   info.slices = static_cast<uint8_t>(block.slices);
   info.block = static_cast<uint32_t>(block.ordinal);
@@ -118,7 +121,11 @@ void Steps::decode(int channel, int lane, const plan::Block& block, const plan::
   for (const bool sends : {false, true})
     for (const plan::FlatOperand& o : flat.operands) {
       if (o.kind != (sends ? plan::Operand::Kind::send : plan::Operand::Kind::recv)) continue;
-      (sends ? info.sends : info.receives) += static_cast<uint16_t>(o.peer_count);
+      uint16_t& count = sends ? info.sends : info.receives;
+      if (count + int64_t{o.peer_count} > UINT16_MAX)
+        throw Error(ErrorKind::unsupported, fmt::format("a step with {} peers", count + int64_t{o.peer_count}),
+                    "the simulator counts 65,535 at most: take an algorithm with fewer, such as ring or tree");
+      count += static_cast<uint16_t>(o.peer_count);
       for (int32_t i = 0; i < o.peer_count; ++i)
         connections.push_back({sends, o.name, static_cast<int32_t>((o.peer_first + i) % ranks_)});
     }

@@ -65,6 +65,20 @@ TEST(Collective, BoundsSayWhatSetsThem) {
   EXPECT_NEAR(us, four.inter.latency_ns / 1000 + 1.5 * (int64_t{1} << 30) / (1000 * 8 * four.inter.gb_per_s), 1e-6);
 }
 
+// Where memory is what there is least of: an all_reduce reads and writes S, a broadcast's GPUs do one of both.
+TEST(Collective, MemoryIsChargedForWhatItHolds) {
+  topo::Cluster slow = machine("dgx_a100");
+  slow.memory_gb_per_s = 1;
+  const int64_t bytes = int64_t{1} << 30;
+  const double once = static_cast<double>(bytes) / 1000;
+  const auto us = [&](NcclCollective collective) { return lower_bound(slow, {collective, 8, bytes}).us; };
+  EXPECT_DOUBLE_EQ(us(NcclCollective::all_reduce), 2 * once);
+  EXPECT_DOUBLE_EQ(us(NcclCollective::all_gather), 1.125 * once);
+  EXPECT_DOUBLE_EQ(us(NcclCollective::broadcast), once);
+  slow.nodes = slow.gpus_per_node = 1 << 24;  // more GPUs than an int counts
+  EXPECT_NO_THROW(nodes_of(slow, 1 << 24));
+}
+
 TEST(Collective, ChannelsAndThreadsOfALaunch) {
   const NcclMachine m = nccl_machine(machine("dgx_a100"));
   NcclJob job;

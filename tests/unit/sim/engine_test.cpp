@@ -100,10 +100,11 @@ TEST(Engine, StepsCostWhatTheyMove) {
   EXPECT_DOUBLE_EQ(run(pipe(4, 1), 2, 25, n).end_ns, 7 + 25 + 1000 + 99 + 7 + 50);
 }
 
-std::string ring(int channels, int slices) {
+std::string ring(int channels, int slices, int slots = 4) {
   algo::PlanRequest request;
   request.channels = channels;
   request.slices = slices;
+  request.slots = slots;
   return plan::print(algo::make_plan(*algo::find_algorithm("ring"), request));
 }
 
@@ -259,6 +260,16 @@ std::string why(const std::function<void()>& f) {
     f();
   } catch (const Error& error) { return error.what(); }
   return "nothing was wrong";
+}
+
+// What the simulator's narrow counters do not hold is refused, not wrapped.
+TEST(Engine, WhatItCannotCountIsUnsupported) {
+  for (const Fold fold : {Fold::off, Fold::exact, Fold::always}) {
+    Options options;
+    options.fold = fold;
+    const std::string said = why([&] { run(ring(1, 256, 512), 2, 1 << 16, network({}), options); });
+    EXPECT_NE(said.find("255 at most"), std::string::npos) << said;
+  }
 }
 
 // Two slices need two slots before anybody can pass one on.
