@@ -85,6 +85,14 @@ std::pair<std::string, std::string> key_value(const std::string& text, const std
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
+void add_numerics_option(CLI::App& verb, std::string& numerics) {
+  verb.add_option(
+          "--numerics", numerics,
+          "keep: the program's numbers; loose: also schedules that change them (bf16 wires, casts before a sum)")
+      ->check(CLI::IsMember({"keep", "loose"}))
+      ->capture_default_str();
+}
+
 void add_program_options(CLI::App& verb, ProgramOptions& options) {
   verb.add_option("file", options.file, "a program (.weft)")->required();
   verb.add_option("-r,--ranks", options.ranks, "ranks")->check(CLI::Range(1, 1024))->capture_default_str();

@@ -15,6 +15,7 @@ struct Options {
   int limit = 40;
   bool any_order = false, private_buffers = false;
   std::string bytes = "64K", dtype = "f32";  // of a collective
+  std::string numerics = "keep";
 };
 
 // The name of a collective instead of a program.
@@ -34,6 +35,7 @@ void explain_verb(const Options& options) {
   search.sizes = sizes_of(program, options.program);
   search.limit = options.limit;
   search.any_order = options.any_order;
+  search.loose_numerics = options.numerics == "loose";
   search.mapped = !options.private_buffers;
   search.samples = 0;
   const topo::Machine machine = api::machine_for(options.program.ranks, transport_of(options.program), progress_line);
@@ -78,6 +80,7 @@ Verb add_explain(CLI::App& app) {
   add_program_options(*verb, options->program);
   verb->add_option("--limit", options->limit, "schedules to list")->check(CLI::Range(1, 10000))->capture_default_str();
   verb->add_flag("--any-order", options->any_order, "also algorithms that do not add in rank order (ring)");
+  add_numerics_option(*verb, options->numerics);
   verb->add_flag("--private", options->private_buffers, "buffers that peers cannot map: algorithms over links");
   verb->add_option("-b,--bytes", options->bytes, "of a collective: its size")->capture_default_str();
   verb->add_option("-d,--dtype", options->dtype, "of a collective")->capture_default_str();

@@ -37,9 +37,9 @@ void run_verb(const Options& options) {
                       fmt::format("the buffers of {}", counted(request.sizes.ranks, "rank")),
                       "give smaller sizes or fewer ranks, or free memory");
   progress_line("checking");
-  const double tolerance = api::tolerance_of(request.program);
+  const double of_program = api::tolerance_of(request.program);
   api::check_trials(trials, request.program, api::scaled(request.program, request.sizes, options.check_elements),
-                    request.transport, request.scalars, tolerance, request.search.mapped);
+                    request.transport, request.scalars, of_program, request.search.mapped);
   if (trials[0].wrong())
     throw Error(ErrorKind::internal,
                 fmt::format("schedule {} of {}: {}", schedule.name, request.program.name, trials[0].check),
@@ -49,6 +49,7 @@ void run_verb(const Options& options) {
   api::measure_trials(trials, request);
   end_progress();
   const tune::Trial& trial = trials[0];
+  const double tolerance = api::tolerance_of(trial, of_program);
   if (options.program.json) {
     std::printf("%s\n", nlohmann::json{{"program", request.program.name},
                                        {"schedule", trial.label},

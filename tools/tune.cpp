@@ -18,7 +18,7 @@ struct Options {
   int limit = 12, rounds = 9;
   double seconds = 25;
   bool any_order = false, keep_state = false, no_check = false, no_pin = false;
-  std::string tuning, machine;
+  std::string tuning, machine, numerics = "keep";
 };
 
 nlohmann::json to_json(const api::TuneReport& report, const Options& options, const ir::Program& program) {
@@ -146,6 +146,7 @@ void tune_verb(const Options& options) {
   request.machine = api::machine_for(options.program.ranks, request.transport, progress_line);
   request.search.limit = options.limit;
   request.search.any_order = options.any_order;
+  request.search.loose_numerics = options.numerics == "loose";
   request.search.keep_state_shapes = options.keep_state;
   request.rounds.max_rounds = options.rounds;
   request.rounds.seconds = options.seconds;
@@ -186,6 +187,7 @@ Verb add_tune(CLI::App& app) {
       ->check(finite_positive())
       ->capture_default_str();
   verb->add_flag("--any-order", options->any_order, "also algorithms that do not add in rank order (ring)");
+  add_numerics_option(*verb, options->numerics);
   verb->add_flag("--keep-state", options->keep_state, "states stay replicated (no 1/n memory)");
   verb->add_flag("--no-check", options->no_check, "skip the checks");
   verb->add_flag("--no-pin", options->no_pin, "do not pin ranks to cores");
@@ -193,7 +195,8 @@ Verb add_tune(CLI::App& app) {
   CLI::Option* machine = verb->add_option("--machine", options->machine,
                                           "a machine that is not here: name, cluster file or NAME:NODES; schedules are "
                                           "ranked by simulation, nothing is run");
-  for (const char* name : {"--transport", "--threads", "--tuning", "--rounds", "--seconds", "--scalar", "--no-check"})
+  for (const char* name :
+       {"--transport", "--threads", "--tuning", "--rounds", "--seconds", "--scalar", "--no-check", "--numerics"})
     machine->excludes(verb->get_option(name));
   return [options, verb] {
     if (options->machine.empty()) return tune_verb(*options);

@@ -42,6 +42,7 @@ struct ProgramOptions {
 };
 std::string transport_of(const ProgramOptions& options);  // Error(user) for words that are none
 void add_program_options(CLI::App& verb, ProgramOptions& options);
+void add_numerics_option(CLI::App& verb, std::string& numerics);  // --numerics keep | loose
 // A file's text, read once: what is asked for again may be a pipe.
 const std::string& file_text(const std::string& file);
 ir::Program read_program(const std::string& file);

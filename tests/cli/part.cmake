@@ -42,6 +42,24 @@ if(TARGET weft)
             "f=$(mktemp -u) && mkfifo $f && $W run $f; c=$?; rm $f; exit $c")
   weft_says(pipe.standard_input 0 "program 1 adam" "cat examples/adam.weft | $W show /dev/stdin")
 
+  # Schedules that change the numbers: only where they are asked for, and then held to their own wires' tolerance.
+  weft_says(numerics.keep 1 "has no schedule named" "$W run examples/adam.weft --size P=999 --rounds 1 --schedule s9999")
+  weft_says(numerics.word 1 "--numerics: fast not in {keep,loose}" "$W explain examples/adam.weft --size P=999 --numerics fast")
+  weft_says(numerics.kept 0 "0 lines" "echo $($W explain examples/adam.weft --size P=999 | grep -c narrow) lines")
+  weft_says(numerics.loose 0 "schedule split a; reorder m1 v1 u w1; store m v; narrow w1 bf16; fuse"
+            "s=$($W explain examples/adam.weft --size P=999 --numerics loose | grep 'narrow w1 bf16; fuse' | head -1 | cut -d' ' -f1) && $W run examples/adam.weft --size P=999 --rounds 1 --schedule $s")
+
+  # Without a tuning entry `tuned` is the most fused schedule that can be lowered, and says so.
+  weft_says(tuned.fallback 0 "no tuning entry of adam on 2 ranks near this size: taking the most fused schedule"
+            "WEFT_CACHE_DIR=$(mktemp -d) ${run}")
+
+  # A rank of the command that is killed inside a launch; the command that is killed itself.
+  foreach(victim rank command)
+    add_test(NAME cli.killed_${victim} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/killed.sh $<TARGET_FILE:weft> ${victim}
+             WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(cli.killed_${victim} PROPERTIES TIMEOUT 120)
+  endforeach()
+
   # Caches and disks that take nothing, homes that are not there: notices, or errors before work is spent.
   set(fused "$W run examples/adam.weft --size P=100 --rounds 1 --schedule fused")
   weft_says(disk.output 2 "cannot write /dev/full: No space left on device" "$W show examples/adam.weft -o /dev/full")

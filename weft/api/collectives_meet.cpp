@@ -117,10 +117,30 @@ bool Meeting::arrived() {
   return missing_ == 0;
 }
 
+// What came over a wire is believed only where it can be true.
+void Meeting::require_whole(int peer) {
+  const CallHeader& header = headers_[static_cast<size_t>(peer)];
+  const auto among = [](const auto& known, auto one) {
+    return std::find(known.begin(), known.end(), one) != known.end();
+  };
+  if (among(all_operations(), header.operation) && among(all_dtypes(), header.dtype) &&
+      among(all_combines(), header.combine))
+    return;
+  communicator_.transport().raise(
+      {ErrorKind::peer, peer,
+       fmt::format("the header of rank {} for call {} names an operation, dtype or reduction "
+                   "that does not exist ({}, {}, {})",
+                   peer, sequence_, static_cast<int>(header.operation), static_cast<int>(header.dtype),
+                   static_cast<int>(header.combine)),
+       "its memory or its connection is damaged: start all ranks again"});
+  transport::throw_failure(communicator_.transport(), "comparing calls");
+}
+
 void Meeting::compare(int peer) {
   const int me = communicator_.rank();
   const CallHeader &mine = headers_[static_cast<size_t>(me)], &theirs = headers_[static_cast<size_t>(peer)];
   if (mine.agrees(theirs)) return;
+  require_whole(peer);  // it is about to be printed
   const int low = std::min(me, peer), high = std::max(me, peer);
   const std::string message =
       fmt::format("ranks disagree about call {}:\n    rank {} calls {}\n    rank {} calls {}", sequence_, low,

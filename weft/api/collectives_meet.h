@@ -71,6 +71,7 @@ class Meeting {
   static CallHeader read(const Line& line);
   void show(const Line& line);  // to peers that do not map it
   void compare(int peer);
+  void require_whole(int peer);
 
   runtime::Communicator& communicator_;
   std::shared_ptr<transport::Window> window_;

@@ -224,6 +224,19 @@ bool Messages::send_envelopes(int to) {
   return any;
 }
 
+// What came over a wire is believed only where it can be true: its dtype exists, and what travels with it fits.
+void Messages::require_whole(int from, const Envelope& envelope) {
+  const std::vector<Dtype>& known = all_dtypes();
+  const bool dtype = std::find(known.begin(), known.end(), envelope.dtype) != known.end();
+  const int64_t most = envelope.id == 0 && dtype ? small_bytes / size_bytes(envelope.dtype) : INT64_MAX / 16;
+  if (dtype && envelope.count >= 0 && envelope.count <= most) return;
+  transport_.raise({ErrorKind::peer, from,
+                    fmt::format("rank {} sent a message of {} elements of dtype {}, which cannot be", from,
+                                envelope.count, static_cast<int>(envelope.dtype)),
+                    "its memory or its connection is damaged: start all ranks again"});
+  transport::throw_failure(transport_, "reading messages");
+}
+
 bool Messages::read_envelopes(int from) {
   Peer& peer = peers_[static_cast<size_t>(from)];
   bool any = false;
@@ -236,13 +249,11 @@ bool Messages::read_envelopes(int from) {
     envelope.count = static_cast<int64_t>(line.count.load(std::memory_order_relaxed));
     envelope.dtype = static_cast<Dtype>(line.dtype.load(std::memory_order_relaxed));
     envelope.id = line.id.load(std::memory_order_relaxed);
+    require_whole(from, envelope);
     const uint64_t place = line.place.load(std::memory_order_relaxed);
     envelope.place = {static_cast<uint32_t>(place >> offset_bits),
                       static_cast<int64_t>(place & ((uint64_t{1} << offset_bits) - 1))};
-    if (envelope.id == 0) {
-      const int64_t bytes = std::clamp<int64_t>(envelope.count * size_bytes(envelope.dtype), 0, small_bytes);
-      envelope.data.assign(line.data, line.data + bytes);
-    }
+    if (envelope.id == 0) { envelope.data.assign(line.data, line.data + envelope.count * size_bytes(envelope.dtype)); }
     Count& count = at(from, me_).envelopes_taken;
     count.taken.store(++peer.envelopes_taken, std::memory_order_release);
     show(from, &count, sizeof count.taken, nullptr, 0);

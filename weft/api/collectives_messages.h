@@ -79,6 +79,7 @@ class Messages {
   bool step(int peer);
   bool send_envelopes(int peer);
   bool read_envelopes(int peer);
+  void require_whole(int from, const Envelope& envelope);
   bool send_orders(int peer);
   bool read_orders(int peer);
   bool send_chunk(int peer);

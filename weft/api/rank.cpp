@@ -82,12 +82,18 @@ schedule::Schedule named(const ir::Program& program, const std::string& choice) 
   if (choice == "plain") enumeration.max_candidates = 1;  // the first; the others need not be made
   const schedule::Space space = schedule::enumerate(program, enumeration);
   if (choice == "fused") return most_fused(space.candidates);
-  std::vector<std::string> names;
-  for (const schedule::Candidate& candidate : space.candidates) {
-    if (candidate.schedule.name == choice || (choice == "plain" && candidate.plain)) return candidate.schedule;
-    names.push_back(candidate.schedule.name);
-  }
+  const auto chosen = [&choice](const schedule::Space& among) -> const schedule::Schedule* {
+    for (const schedule::Candidate& candidate : among.candidates)
+      if (candidate.schedule.name == choice || (choice == "plain" && candidate.plain)) return &candidate.schedule;
+    return nullptr;
+  };
+  if (const schedule::Schedule* found = chosen(space)) return *found;
   if (std::filesystem::is_regular_file(choice)) return from_file(choice);
+  enumeration.loose_numerics = true;  // names that `weft explain --numerics loose` lists
+  if (const schedule::Space loose = schedule::enumerate(program, enumeration); const auto* found = chosen(loose))
+    return *found;
+  std::vector<std::string> names;
+  for (const schedule::Candidate& candidate : space.candidates) names.push_back(candidate.schedule.name);
   throw Error(ErrorKind::user,
               fmt::format("{} has no schedule named {}, and there is no file {}", program.name, choice, choice),
               "plain, fused, tuned, a schedule file, or one of " + join(names, ", "));

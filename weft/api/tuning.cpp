@@ -34,8 +34,9 @@ std::string shorter(double error) { return fmt::format("{:.1e}", error); }
 
 // The largest error over ranks and results, and where it is. What differs in bits already is measured too: how far off a
 // wrong schedule is says what to look for.
-void check_reference(std::vector<tune::Trial>& trials, TrialRunner& runner, double tolerance) {
+void check_reference(std::vector<tune::Trial>& trials, TrialRunner& runner, double of_program) {
   for (tune::Trial& trial : trials) {
+    const double tolerance = tolerance_of(trial, of_program);
     double worst = 0;
     std::string where;
     for (const std::string& answer : runner.ask(fmt::format("reference {}", trial.id), trial.id)) {
@@ -77,6 +78,10 @@ double tolerance_of(const ir::Program& program) {
     tolerance = std::max(tolerance, t);
   }
   return tolerance;
+}
+
+double tolerance_of(const tune::Trial& trial, double of_program) {
+  return trial.bits == schedule::Bits::numerics ? std::max(of_program, tolerance_of(trial.program)) : of_program;
 }
 
 void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, const ir::Sizes& sizes,

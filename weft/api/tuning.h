@@ -64,5 +64,8 @@ void check_trials(std::vector<tune::Trial>& trials, const ir::Program& program, 
                   std::string_view transport, const std::map<std::string, double>& scalars, double tolerance,
                   bool mapped = true);
 double tolerance_of(const ir::Program& program);  // by the narrowest float that is stored or sent; 0: integers only
+// Of one trial, where `of_program` holds for those that keep the numbers: a schedule that changes them (narrow) is held to
+// the narrowest float of its own wires.
+double tolerance_of(const tune::Trial& trial, double of_program);
 
 }  // namespace weft::api

@@ -55,16 +55,18 @@ class Enumeration {
   Space run() {
     space_.layouts = static_cast<int64_t>(layouts_.nodes().size());
     space_.truncated = layouts_.truncated();
-    std::vector<size_t> dropped;
+    std::vector<size_t> kept, dropped;
     for (size_t node = 0; node < layouts_.nodes().size(); ++node) {
       if (options_.prune && dominance_.impossible(node)) continue;
       bool keep = node == 0 || !options_.prune || dominance_.rule(node).empty();
       if (keep)
-        take(node);
+        take(node), kept.push_back(node);
       else
         dropped.push_back(node);
     }
     sample(dropped);
+    if (options_.loose_numerics)  // last, so that the others have the names that they have without
+      for (const size_t node : kept) take_narrowed(layouts_.nodes()[node]);
     return std::move(space_);
   }
 
@@ -88,23 +90,39 @@ class Enumeration {
       space_.truncated = true;
       return;
     }
-    for (const Form& form : groupings(layouts_.nodes()[node].form)) {
+    take(layouts_.nodes()[node].form, layouts_.nodes()[node].steps);
+  }
+
+  void take(const Form& layout, const std::vector<Directive>& steps) {
+    for (const Form& form : groupings(layout)) {
       int64_t schedules = overlaps(form);
       space_.schedules += schedules;
       space_.schedules_kept += schedules;
       if (space_.candidates.size() < std::min(cap_, static_cast<size_t>(std::max(1, options_.max_candidates))))
-        emit(node, form, false);
+        emit(form, steps, false);
       else
         space_.truncated = true;
     }
   }
 
-  void emit(size_t node, const Form& form, bool dropped) {
+  // The layout with all that can be gathered as bf16 gathered so: its range is that of f32. Other wires a schedule names.
+  void take_narrowed(const LayoutNode& node) {
+    Form form = node.form;
+    std::vector<Directive> steps = node.steps;
+    for (const ir::Op& op : node.form.program.ops) {
+      if (check_narrow(form, op.name, Dtype::bf16)) continue;
+      apply_narrow(form, op.name, Dtype::bf16);
+      steps.push_back({"narrow", {op.name, std::string(weft::name(Dtype::bf16))}});
+    }
+    if (steps.size() > node.steps.size()) take(form, steps);
+  }
+
+  void emit(const Form& form, const std::vector<Directive>& layout_steps, bool dropped) {
     Candidate candidate;
     candidate.plain = space_.candidates.empty() && before_.empty();
     candidate.dropped = dropped;
     std::vector<Directive> steps = before_;
-    steps.insert(steps.end(), layouts_.nodes()[node].steps.begin(), layouts_.nodes()[node].steps.end());
+    steps.insert(steps.end(), layout_steps.begin(), layout_steps.end());
     candidate.schedule = {
         "", form.program.name, joined(layouts_.nodes()[0].form.program, steps, form.program.blocks), {}};
     candidate.program = form.program;
@@ -118,7 +136,8 @@ class Enumeration {
     std::mt19937_64 random(options_.sample_dropped_seed);
     for (int i = 0; i < options_.sample_dropped && !dropped.empty(); ++i) {
       size_t at = static_cast<size_t>(random() % dropped.size());
-      emit(dropped[at], groupings(layouts_.nodes()[dropped[at]].form).front(), true);
+      const LayoutNode& node = layouts_.nodes()[dropped[at]];
+      emit(groupings(node.form).front(), node.steps, true);
       dropped.erase(dropped.begin() + static_cast<ptrdiff_t>(at));
     }
   }

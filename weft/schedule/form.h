@@ -84,6 +84,8 @@ std::optional<Refusal> check_overlap(const Form& form, const std::string& name, 
 std::optional<Refusal> check_block_name(const Form& form, const std::string& name);  // K1, O1
 std::optional<Refusal> check_commute(const Form& form, const ir::Name& y);
 void apply_commute(Form& form, const ir::Name& y);
+std::optional<Refusal> check_narrow(const Form& form, const ir::Name& y, Dtype wire);
+void apply_narrow(Form& form, const ir::Name& y, Dtype wire);
 // The members as one more block; nothing is checked.
 void add_block(Form& form, ir::Block::Kind kind, const std::string& name, const std::vector<ir::Name>& members);
 

@@ -13,20 +13,6 @@
 namespace weft::schedule {
 namespace {
 
-std::optional<Refusal> check_narrow(const Form& form, const ir::Name& y, Dtype wire) {
-  if (gather_of_slice(form.program, y) == nullptr || block_of(form.program, y) != nullptr)
-    return Refusal{
-        "G1", y, fmt::format("{} is no gather of slices outside of blocks", y), "split or reorder it first", {y}};
-  Dtype dtype = form.types.at(y).dtype;
-  if (!is_float(dtype) || !is_float(wire) || size_bytes(wire) >= size_bytes(dtype))
-    return Refusal{"G2",
-                   y,
-                   fmt::format("{} is {}: {} is not narrower", y, weft::name(dtype), weft::name(wire)),
-                   "f16 or bf16 for f32",
-                   {y}};
-  return {};
-}
-
 ir::Op cast(std::string_view dtype, const ir::Name& name, const ir::Name& of, const SourceLine& line) {
   ir::Op op;
   op.name = name;
@@ -47,23 +33,45 @@ class Narrow : public Rewrite {
   }
   ir::Program apply(const ir::Program& program, const Args& args) const override {
     Form form = form_of(program);
-    const size_t at = position(form.program, args.words[0]);
-    const ir::Op gather = form.program.ops[at];
-    const std::string narrow = gather.name + ".n";
-    const std::string_view wide = weft::name(form.types.at(gather.name).dtype);
-    const std::vector<ir::Op> ops = {
-        cast(args.words[1], narrow + ".s", gather.args[0], gather.line),
-        communication(gather.def->name, narrow, narrow + ".s", gather.attrs, gather.line),
-        cast(wide, gather.name, narrow, gather.line),
-    };
-    form.program.ops.erase(form.program.ops.begin() + static_cast<ptrdiff_t>(at));
-    form.program.ops.insert(form.program.ops.begin() + static_cast<ptrdiff_t>(at), ops.begin(), ops.end());
+    apply_narrow(form, args.words[0], *parse_dtype(args.words[1]));
     return form.program;
   }
   Bits bits(const ir::Program&, const Args&) const override { return Bits::numerics; }
 };
 
 }  // namespace
+
+std::optional<Refusal> check_narrow(const Form& form, const ir::Name& y, Dtype wire) {
+  if (gather_of_slice(form.program, y) == nullptr || block_of(form.program, y) != nullptr)
+    return Refusal{
+        "G1", y, fmt::format("{} is no gather of slices outside of blocks", y), "split or reorder it first", {y}};
+  Dtype dtype = form.types.at(y).dtype;
+  if (!is_float(dtype) || !is_float(wire) || size_bytes(wire) >= size_bytes(dtype))
+    return Refusal{"G2",
+                   y,
+                   fmt::format("{} is {}: {} is not narrower", y, weft::name(dtype), weft::name(wire)),
+                   "f16 or bf16 for f32",
+                   {y}};
+  return {};
+}
+
+void apply_narrow(Form& form, const ir::Name& y, Dtype wire) {
+  const size_t at = position(form.program, y);
+  const ir::Op gather = form.program.ops[at];
+  const std::string narrow = gather.name + ".n";
+  const std::string_view wide = weft::name(form.types.at(gather.name).dtype);
+  const std::vector<ir::Op> ops = {
+      cast(weft::name(wire), narrow + ".s", gather.args[0], gather.line),
+      communication(gather.def->name, narrow, narrow + ".s", gather.attrs, gather.line),
+      cast(wide, gather.name, narrow, gather.line),
+  };
+  form.program.ops.erase(form.program.ops.begin() + static_cast<ptrdiff_t>(at));
+  form.program.ops.insert(form.program.ops.begin() + static_cast<ptrdiff_t>(at), ops.begin(), ops.end());
+  for (const ir::Op& op : ops) {
+    form.types[op.name] = form.types.at(op.name == narrow + ".s" ? gather.args[0] : gather.name);
+    if (op.name != gather.name) form.types[op.name].dtype = wire;
+  }
+}
 
 const Rewrite& narrow_rewrite() {
   static const Narrow rewrite;

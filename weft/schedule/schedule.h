@@ -87,7 +87,7 @@ struct EnumerateOptions {
   bool prune = true;               // dominance Z1 to Z6; "all whole" always stays
   bool keep_state_shapes = false;  // do not store states sliced
   bool fuse = true;
-  bool loose_numerics = false;  // also each statement that commute takes, alone
+  bool loose_numerics = false;  // also each statement that commute takes, alone, and gathers in bf16 (narrow)
   std::vector<int> dims = {};   // dimensions to cut; empty: all that exist
   int max_candidates = 4096;
   bool count_dropped = false;  // let Space::schedules count those of dropped layouts too

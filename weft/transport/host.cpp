@@ -25,7 +25,8 @@ struct HostWindow : Window {
 // A zombie counts as gone: nobody will answer.
 bool process_gone(pid_t pid) {
   const Fd fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (fd.get() < 0) return errno == ESRCH || (errno == ENOSYS && kill(pid, 0) != 0 && errno == ESRCH);
+  // No such process; else no such call in this kernel, or no descriptor left: then zombies count as alive.
+  if (fd.get() < 0) return errno == ESRCH || (kill(pid, 0) != 0 && errno == ESRCH);
   pollfd look{fd.get(), POLLIN, 0};
   return poll(&look, 1, 0) == 1;
 }

@@ -114,6 +114,7 @@ void TcpTransport::take_failure(const Frame& frame, const std::byte* bytes) {
   if (frame.head_bytes != sizeof head) nonsense();
   std::memcpy(&head, bytes, sizeof head);
   if (uint64_t{head.message_bytes} + head.remedy_bytes > failure_text_.size()) nonsense();
+  if (head.kind < 0 || head.kind > static_cast<int>(ErrorKind::internal) || head.rank < -1) nonsense();
   fail({static_cast<ErrorKind>(head.kind), head.rank, failure_text_.substr(0, head.message_bytes),
         failure_text_.substr(head.message_bytes, head.remedy_bytes)});
 }

@@ -256,6 +256,7 @@ SearchSpace make_trials(const ir::Program& naive, const topo::Machine& machine, 
   check_roots(naive, {}, options);
   schedule::EnumerateOptions enumeration;
   enumeration.keep_state_shapes = options.keep_state_shapes;
+  enumeration.loose_numerics = options.loose_numerics;
   enumeration.sample_dropped = options.samples;
   enumeration.count_dropped = options.count_all;
   enumeration.sample_dropped_seed = options.sample_seed;

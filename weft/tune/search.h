@@ -42,6 +42,7 @@ struct SearchOptions {
   bool mapped = true;              // buffers can be mapped by peers
   bool keep_state_shapes = false;  // states stay replicated
   bool any_order = false;          // also algorithms that do not keep rank order (ring ...)
+  bool loose_numerics = false;     // also schedules with other numbers: bf16 wires, casts before a sum
   int limit = 12;                  // trials to measure
   bool count_all = false;          // count the schedules of pruned layouts too (for reports; costs a second)
   uint64_t sample_seed = 1;

@@ -179,10 +179,35 @@ TEST(Space, OptionsNarrowIt) {
   EXPECT_TRUE(few.candidates[0].plain);
 }
 
+// With loose numerics: what there was under the same names, and behind it what commute and narrow make.
+TEST(Space, LooseNumericsNarrow) {
+  const ir::Program naive = test::program("adam");
+  EnumerateOptions options;
+  const Space kept = enumerate(naive, options);
+  options.loose_numerics = true;
+  const Space loose = enumerate(naive, options);
+  ASSERT_GT(loose.candidates.size(), kept.candidates.size());
+  bool found = false;
+  for (size_t i = 0; i < loose.candidates.size(); ++i) {
+    const Candidate& c = loose.candidates[i];
+    EXPECT_EQ(ir::print(replay(naive, c.schedule)), ir::print(c.program));
+    if (i < kept.candidates.size()) {
+      EXPECT_EQ(print(c.schedule), print(kept.candidates[i].schedule));
+      continue;
+    }
+    EXPECT_NE(one_line(c.schedule).find("narrow "), std::string::npos) << one_line(c.schedule);
+    EXPECT_EQ(bits(naive, c.schedule), Bits::numerics);
+    found |= one_line(c.schedule).find("store m v; narrow w1 bf16; fuse") != std::string::npos;
+  }
+  EXPECT_TRUE(found);
+}
+
 TEST(Space, LooseNumericsCommute) {
   ir::Program naive = test::program("adam_mixed");
   EnumerateOptions options;
-  size_t strict = enumerate(naive, options).candidates.size(), commuted = 0;
+  const Space kept = enumerate(naive, options);
+  const size_t strict = kept.candidates.size();
+  size_t commuted = 0;
   options.loose_numerics = true;
   Space loose = enumerate(naive, options);
   EXPECT_GT(loose.candidates.size(), strict);
