@@ -28,13 +28,6 @@ plan::Plan case_plan(const std::string& name) {
   return plan::parse(read_file(checkout_dir() + "/tests/cases/plan/" + name + ".plan"));
 }
 
-int shared_mappings() {
-  std::ifstream maps("/proc/self/maps");
-  int count = 0;
-  for (std::string line; std::getline(maps, line);) count += has(line, "memfd:weft") || has(line, "/dev/zero");
-  return count;
-}
-
 // Shared memory has no name, so it is there as long as a process maps it or holds its descriptor.
 bool maps_memfd(int pid) {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
@@ -372,7 +365,7 @@ TEST_P(Faults, CommunicatorsComeAndGo) {
         throw Error(ErrorKind::internal, fmt::format("something is left after {}", i));
     }
   });
-  slack_ = 10 * second;
+  slack_ = 60 * second;  // a hundred times, maybe on a busy machine
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Faults, testing::Values(&transport::run_threads, &transport::run_processes),

@@ -3,6 +3,9 @@
 
 #include <dirent.h>
 
+#include <fstream>
+#include <string>
+
 namespace weft {
 
 inline int open_descriptors() {
@@ -10,6 +13,15 @@ inline int open_descriptors() {
   DIR* dir = opendir("/proc/self/fd");
   while (readdir(dir)) ++count;
   closedir(dir);
+  return count;
+}
+
+// Pieces of shared memory that this process maps.
+inline int shared_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("memfd:weft") != std::string::npos || line.find("/dev/zero") != std::string::npos;
   return count;
 }
 

@@ -256,8 +256,8 @@ void* Collectives::allocate(int64_t bytes) {
   return impl_->regions->allocate(bytes);
 }
 void Collectives::release(void* symmetric) {
-  impl_->forget(symmetric);
   impl_->regions->release(symmetric);
+  impl_->forget_released();  // groups do when they bind the next buffers
 }
 void* Collectives::arena_allocate(int64_t bytes) {
   if (!impl_->regions->arena())

@@ -220,6 +220,7 @@ Collectives::Impl::Entry* Collectives::Impl::find(const Entry::Key& key) {
 Collectives::Impl::Entry& Collectives::Impl::entry_for(const Call& call, bool small) {
   const Entry::Key key = key_of(call, small);
   if (Entry* known = find(key)) return *known;
+  forget_released();
   const Setting setting = api::choose(shape_of(call, small), settings);
   KnownPlan& known = plan_for(call, setting);
   Entry entry;
@@ -285,15 +286,11 @@ runtime::Windows Collectives::Impl::windows_for(const plan::Plan& plan, const Ca
   return windows;
 }
 
-// Of memory that is released: what was bound to it.
-void Collectives::Impl::forget(const void* region) {
-  const Place place = regions->find(region, 1);
-  for (Entry& entry : table) {
-    const bool uses =
-        entry.bound && (regions->find(entry.key.send, 1).region == place.region ||
-                        regions->find(entry.key.recv, 1).region == place.region || !entry.windows.empty());
-    if (uses) entry = Entry();
-  }
+// Memory was released, here or by the communicator that this one was split from: nothing bound may keep it mapped.
+void Collectives::Impl::forget_released() {
+  if (const uint64_t now = regions->releases(); std::exchange(seen_releases, now) == now) return;
+  for (Entry& entry : table)
+    if (!entry.windows.empty()) entry = Entry();
 }
 
 }  // namespace weft

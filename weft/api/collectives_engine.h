@@ -80,7 +80,7 @@ struct Collectives::Impl {
   void complete_counts(Call& call, std::vector<int64_t>& counts);
   void compare_pairs(const Call& call);
   Call scaled(const Call& call, std::shared_ptr<std::byte[]>& memory) const;
-  void forget(const void* region);
+  void forget_released();
 
   // collectives_started.cpp
   Pending start(const Call& call);
@@ -116,8 +116,9 @@ struct Collectives::Impl {
   std::vector<Entry> table{table_size};
   std::deque<std::shared_ptr<api::StartedCall>> queue;
   uint64_t completed = 0;
-  bool advancing = false;    // its calls are being advanced further up this thread's stack
-  std::vector<int> members;  // of the parent's ranks; empty: it has no parent
+  uint64_t seen_releases = 0;  // whose memory no entry of the table holds
+  bool advancing = false;      // its calls are being advanced further up this thread's stack
+  std::vector<int> members;    // of the parent's ranks; empty: it has no parent
 
  private:
   void set_up();

@@ -95,6 +95,7 @@ int64_t Arena::used_bytes() const {
 Regions::Regions(runtime::Communicator& communicator, std::shared_ptr<Regions> parent, std::vector<int> members)
     : communicator_(communicator), parent_(std::move(parent)), members_(std::move(members)) {
   if (parent_) level_ = parent_->level_ + 1;
+  releases_ = parent_ ? parent_->releases_ : std::make_shared<std::atomic<uint64_t>>(0);
   if (level_ >= most_levels)
     throw Error(ErrorKind::unsupported, fmt::format("groups of groups, {} deep", level_), "split a larger group");
 }
@@ -135,6 +136,7 @@ void Regions::release(void* base) {
                 "release what allocate() gave, once");
   regions_.erase(
       std::find_if(regions_.begin(), regions_.end(), [&](const Region& region) { return region.base == base; }));
+  ++*releases_;
 }
 
 void Regions::reserve_arena(int64_t bytes) {

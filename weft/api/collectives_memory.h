@@ -49,7 +49,8 @@ class Regions {
                    std::vector<int> members = {});
   // Collective.
   void* allocate(int64_t bytes);
-  void release(void* base);  // Error(user) for what allocate() did not give
+  void release(void* base);                         // Error(user) for what allocate() did not give
+  uint64_t releases() const { return *releases_; }  // so far, in the family of communicators that splits made of one
   void reserve_arena(int64_t bytes);
   // This process's own, mapped by all; where a rank has none (null) or is on another host, nobody's is. Collective.
   void share_arena(std::shared_ptr<ProcessArena> arena);
@@ -79,6 +80,7 @@ class Regions {
 
   runtime::Communicator& communicator_;
   std::shared_ptr<Regions> parent_;
+  std::shared_ptr<std::atomic<uint64_t>> releases_;  // of the whole family; groups may be at work in other threads
   std::vector<int> members_;
   uint32_t level_ = 0;
   std::vector<Region> regions_;

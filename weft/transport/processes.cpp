@@ -64,7 +64,7 @@ class ProcessTransport final : public HostTransport {
   void check_parent() override {
     if (getppid() != parent_) _exit(2);
   }
-  int64_t parent_speaks_within_ns() const override { return 30'000'000; }
+  int64_t parent_speaks_within_ns() const override { return 500'000'000; }
 
  private:
   pid_t parent_;

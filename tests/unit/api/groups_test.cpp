@@ -130,6 +130,23 @@ TEST(Groups, ThatComeAndGoLeaveNothing) {
   });
 }
 
+// A group keeps no memory of its parent's that has been released.
+TEST(Groups, MemoryOfTheParentGoesWhenItIsReleased) {
+  on("processes", 2, [](Collectives& comm) {
+    const auto group = comm.split(0);
+    int before = 0;
+    for (int round = 0; round < 12; ++round) {
+      auto* x = static_cast<int64_t*>(comm.allocate(20'000 * 8));
+      for (int64_t i = 0; i < 20'000; ++i) x[i] = coded(comm.rank(), i);
+      group->all_reduce(x, x, 20'000, Dtype::i64);
+      for (int64_t i = 0; i < 20'000; ++i) need(x[i] == coded(0, i) + coded(1, i), "the sum");
+      comm.release(x);
+      if (round == 2) before = shared_mappings();
+    }
+    need(before > 0 && shared_mappings() == before, "mappings");
+  });
+}
+
 TEST(Groups, AFailureNamesTheGroupAndReachesAll) {
   const Error error = error_of([] {
     on("threads", 4, [](Collectives& comm) {

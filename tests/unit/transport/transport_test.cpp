@@ -502,7 +502,7 @@ TEST(Processes, PeersNoticeADeathWhileTheParentIsBusy) {
     };
   });
   for (int r = 0; r < 2; ++r) job->send(r, "go");
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // nobody reaps meanwhile
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // nobody reaps meanwhile
   const Error e = error_of([&] { job->receive(0, 5 * second); });
   EXPECT_EQ(e.kind(), ErrorKind::peer);
   EXPECT_NE(std::string(e.what()).find("rank 1 (process "), std::string::npos) << e.what();
