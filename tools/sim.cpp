@@ -26,6 +26,7 @@ step by step, and the least time of any implementation with what sets it. A prog
   weft sim examples/adam.weft --schedule fused --machine dgx2_v100 --size P=64Mi
   weft sim my.plan --machine polaris --ranks 8 --size N=16Mi
   weft sim all_reduce --machine dgx_h100:4 -b 64K -e 1G -f 8 --what-if algo=ring,tree proto=LL,LL128,Simple --plot map.svg
+  weft sim all_reduce -b 1M -e 1M --algorithm ring --timeline ring.html --trace ring.json
   weft sim all_reduce -b 64M -e 64M --what-if nodes=1..64 nic_bw=x1,x2 algo=ring,nvlstree,weft
 
 --what-if predicts every point of a product: algo=ring,tree,nvls,nvlstree (NCCL's), weft or weft:NAME (simulated),
@@ -61,6 +62,12 @@ void sim_verb(const SimOptions& options) {
   if (!options.plot.empty() && (!operation || options.what_if.empty()))
     throw Error(ErrorKind::user, "--plot draws what --what-if asks of an operation",
                 "for example weft sim all_reduce --what-if algo=ring,tree proto=LL,Simple --plot map.svg");
+  if (options.pictures() && !options.what_if.empty())
+    throw Error(ErrorKind::user, "--trace and --timeline show one run, and --what-if asks of many",
+                "for the run of one point: --algorithm, --protocol, --channels");
+  if (!operation && !(options.algorithm + options.protocol).empty())
+    throw Error(ErrorKind::user, fmt::format("--algorithm and --protocol are for operations, and {} is none", what),
+                "a program's are said by its schedule, a plan's by its text");
   if (operation && !options.what_if.empty()) return sim_what_if(options, collective);
   if (operation) return sim_collective(options, collective);
   if (!options.what_if.empty())
@@ -125,6 +132,16 @@ Verb add_sim(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   verb->add_flag("--whole", options->whole, "of a program or plan: every rank is simulated, also those that do alike");
+  verb->add_option("--algorithm", options->algorithm, "of an operation: of Weft's plans only this (ring, direct, ...)");
+  verb->add_option("--protocol", options->protocol, "of an operation: of Weft's plans only LL, LL128 or Simple");
+  verb->add_option("--channels", options->channels, "of an operation: of Weft's plans only those with so many channels")
+      ->check(CLI::Range(1, 1024));
+  verb->add_option("--timeline", options->timeline,
+                   "of one run of a plan: draw what happened when into this file, a page (HTML)");
+  verb->add_option("--trace", options->trace, "of one run of a plan: the same as a trace for Perfetto (JSON)");
+  verb->add_option("--most-spans", options->most_spans, "steps and messages that --timeline and --trace may have")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 26))
+      ->capture_default_str();
   verb->add_option("--what-if", options->what_if,
                    "the product of axes NAME=VALUES: algo, proto, channels, nodes, size, nic_bw, gpu_bw, memory_bw, "
                    "nic_latency, gpu_latency");

@@ -17,11 +17,15 @@ std::vector<std::string> cluster_names();
 
 struct SimOptions {
   ProgramOptions program;  // `file`: an operation, or a file
-  std::string machine = "dgx_h100", dtype = "float", combine = "sum", schedule = "plain", trace, timeline, plot;
+  std::string machine = "dgx_h100", dtype = "float", combine = "sum", schedule = "plain", trace, timeline, plot,
+              algorithm, protocol;
   SizeSweep sweep;
   std::vector<std::string> what_if;
   int ranks = 0, root = 0, gpus_per_process = 1, launches = 1;  // ranks 0: all GPUs of the machine
+  int channels = 0;                                             // of an operation's plan; 0: those that suit
+  int64_t most_spans = int64_t{1} << 20;
   bool keep_order = false, no_plans = false, whole = false;
+  bool pictures() const { return !trace.empty() || !timeline.empty(); }
 };
 int ranks_of(const SimOptions& options, const topo::Cluster& cluster);
 // NCCL_ALGO and its kind, from the environment. Error(user) names the variable.
@@ -46,6 +50,17 @@ struct SimResult {
 };
 SimResult simulate_subject(const topo::Cluster& cluster, const SimSubject& subject, const sim::Options& options,
                            bool with_bound);
+
+// --trace and --timeline: what was recorded, as files, and its critical path in words. Error(user) where asked of more
+// than one run.
+sim::Options recording(const SimOptions& options, int ranks, sim::Trace& trace);
+struct PictureSubject {
+  std::string title;
+  int ranks = 0, simulated = 0;
+  double launch_ns = 0;
+};
+void write_pictures(const SimOptions& options, const topo::Cluster& cluster, const plan::Instance& instance,
+                    const sim::Trace& trace, const PictureSubject& subject);
 
 // `weft tune PROGRAM --machine`: schedules ranked by simulation.
 struct ClusterTune {

@@ -113,6 +113,39 @@ nlohmann::json to_json(const SimOptions& options, const Row& row) {
   return out;
 }
 
+// The plan of the row once more, recorded.
+void draw(const SimOptions& options, const topo::Cluster& cluster, const Row& row) {
+  if (!row.plan)
+    throw Error(ErrorKind::unsupported, "no plan of Weft's to draw: none exists for this, or all are too large",
+                "fewer --ranks, or a smaller size");
+  const sim::PlanChoice& choice = row.plan->choice;
+  sim::Trace trace;
+  const sim::PlanAnswer again =
+      sim::simulate_choice(cluster, row.question, choice, recording(options, row.question.ranks, trace));
+  const plan::Instance instance(sim::chosen_plan(row.question, choice).plan, row.question.ranks);
+  write_pictures(options, cluster, instance, trace,
+                 {fmt::format("{} of {}, {}", algo::name(sim::collective_of(row.question.collective)),
+                              human_bytes(static_cast<double>(row.question.bytes)), plan_text(choice)),
+                  row.question.ranks, again.prediction.simulated_ranks, cluster.launch_us * 1000});
+}
+
+sim::PlanWishes plan_wishes(const SimOptions& options) {
+  sim::PlanWishes wishes{options.keep_order, std::nullopt, options.channels, nullptr};
+  for (const auto p : {sim::NcclProtocol::ll, sim::NcclProtocol::ll128, sim::NcclProtocol::simple})
+    if (options.protocol == name(p)) wishes.protocol = p;
+  if (!options.protocol.empty() && !wishes.protocol)
+    throw Error(ErrorKind::user, fmt::format("no protocol is called {}", options.protocol),
+                "there are LL, LL128, Simple");
+  if (options.algorithm.empty()) return wishes;
+  wishes.algorithm = algo::find_algorithm(options.algorithm);
+  std::vector<std::string> names;
+  for (const algo::Algorithm* a : algo::algorithms()) names.emplace_back(a->name());
+  if (!wishes.algorithm)
+    throw Error(ErrorKind::user, fmt::format("no algorithm of Weft's is called {}", options.algorithm),
+                fmt::format("there are {}", join(names, ", ")));
+  return wishes;
+}
+
 }  // namespace
 
 void sim_collective(const SimOptions& options, sim::NcclCollective collective) {
@@ -131,6 +164,10 @@ void sim_collective(const SimOptions& options, sim::NcclCollective collective) {
   const bool json = options.program.json;
   nlohmann::json rows = nlohmann::json::array();
   const std::vector<int64_t> sizes = sizes_of(options.sweep);
+  const sim::PlanWishes plans = plan_wishes(options);
+  if (options.pictures() && (sizes.size() != 1 || options.no_plans))
+    throw Error(ErrorKind::user, "--trace and --timeline show one run of a plan of Weft's",
+                "give one size (-b 1M -e 1M), and no --no-plans");
   if (!json) print_head(options, cluster, ranks, collective);
   for (const int64_t size : sizes) {
     Row row;
@@ -138,11 +175,12 @@ void sim_collective(const SimOptions& options, sim::NcclCollective collective) {
                     options.gpus_per_process};
     row.limit = sim::lower_bound(cluster, row.question);
     if (has_nccl) row.nccl = sim::nccl_answer(cluster, row.question, wishes);
-    if (!options.no_plans) row.plan = sim::weft_answer(cluster, row.question, {options.keep_order, std::nullopt, 0});
+    if (!options.no_plans) row.plan = sim::weft_answer(cluster, row.question, plans);
     if (json)
       rows.push_back(to_json(options, row));
     else
       print_row(options, row);
+    if (options.pictures()) draw(options, cluster, row);
   }
   if (!json) return;
   const nlohmann::json out = {{"operation", algo::name(sim::collective_of(collective))},

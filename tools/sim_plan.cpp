@@ -88,7 +88,7 @@ SimResult simulate_subject(const topo::Cluster& cluster, const SimSubject& s, co
   for (plan::Family& family : wider.families) family.slots *= 4;
   const plan::Instance relaxed(wider, s.ranks);
   sim::Options quiet = options;
-  quiet.spans = nullptr;
+  quiet.trace = nullptr;
   r.bound = sim::bound_of(r.prediction, r.launch_ns,
                           simulate(relaxed, s.args.spaces, s.chunk_elements, network, quiet).end_ns);
   return r;
@@ -97,11 +97,15 @@ SimResult simulate_subject(const topo::Cluster& cluster, const SimSubject& s, co
 void sim_plan(const SimOptions& options) {
   const topo::Cluster cluster = find_cluster(options.machine);
   const SimSubject s = is_plan_file(options.program.file) ? plan_of(options, cluster) : program_of(options, cluster);
-  sim::Options asked;
+  sim::Trace trace;
+  sim::Options asked = recording(options, s.ranks, trace);
   asked.launches = options.launches;
-  asked.fold = options.whole ? sim::Fold::off : sim::Fold::exact;
   const SimResult r = simulate_subject(cluster, s, asked, true);
-  if (!options.program.json) return print_text(s, cluster, r);
+  if (!options.program.json) print_text(s, cluster, r);
+  if (options.pictures())
+    write_pictures(options, cluster, plan::Instance(s.plan, s.ranks), trace,
+                   {s.name, s.ranks, r.prediction.simulated_ranks, r.launch_ns});
+  if (!options.program.json) return;
   const sim::Prediction& p = r.prediction;
   const nlohmann::json out = {{"what", s.name},
                               {"machine", cluster.name},

@@ -89,4 +89,14 @@ if(TARGET weft)
               "ulimit -v 2000000; $W run examples/adam.weft --size P=256Mi")
   endif()
   weft_says(memory.bench 2 "not enough memory" "$W bench all_reduce -b 64T -e 64T -n 1")
+
+  # Pictures of a simulated run: written, the same time with and without, and never less than there was.
+  set(ring "$W sim all_reduce -m dgx_h100 -b 64K -e 64K --algorithm ring --protocol LL --channels 2")
+  weft_says(sim.pictures 0 "480 steps and 448 messages recorded"
+            "f=$(mktemp) && ${ring} --timeline $f --trace $f.json && grep -q 'application/json' $f && grep -q traceEvents $f.json; c=$?; rm -f $f $f.json; exit $c")
+  weft_says(sim.recording_changes_nothing 0 "same"
+            "f=$(mktemp) && a=$(${ring}) && b=$(${ring} --timeline $f | grep -v '^# .* recorded' | grep -v '^# critical path'); rm $f; test \"$a\" = \"$b\" && echo same")
+  weft_says(sim.too_many_spans 2 "the trace passed 100 steps or messages" "${ring} --timeline /tmp/weft_never.html --most-spans 100")
+  weft_says(sim.pictures_of_one_run 1 "show one run of a plan" "$W sim all_reduce -b 64K -e 1M --timeline /tmp/weft_never.html")
+  weft_says(sim.pictures_nowhere 2 "/nowhere/x.html" "${ring} --timeline /nowhere/x.html")
 endif()

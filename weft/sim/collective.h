@@ -64,15 +64,23 @@ struct PlanAnswer {
   Prediction prediction;
 };
 struct PlanWishes {
-  bool keep_order = false;               // only sums in the order of ranks
-  std::optional<NcclProtocol> protocol;  // none: those that can be right for the size
-  int channels = 0;                      // 0: likewise
+  bool keep_order = false;                     // only sums in the order of ranks
+  std::optional<NcclProtocol> protocol;        // none: those that can be right for the size
+  int channels = 0;                            // 0: likewise
+  const algo::Algorithm* algorithm = nullptr;  // null: the first few by cost rows
 };
 // What could be taken, most promising first by cost rows.
 std::vector<PlanChoice> plan_choices(const topo::Cluster& cluster, const Question& question, const PlanWishes& wishes);
 // With chunks that suit the size, for an algorithm and channels that somebody asks for.
 PlanChoice plan_choice(const topo::Cluster& cluster, const Question& question, const algo::Algorithm& algorithm,
                        NcclProtocol protocol, int channels);
+// The choice as a plan, with what it is launched with. Error(unsupported) where there is no such plan.
+struct ChosenPlan {
+  plan::Plan plan;
+  std::vector<plan::SpaceExtent> spaces;
+  std::vector<int64_t> chunk_elements;
+};
+ChosenPlan chosen_plan(const Question& question, const PlanChoice& choice);
 // Error(timeout) where it would be more than some millions of messages, Error(unsupported) where there is no such plan.
 PlanAnswer simulate_choice(const topo::Cluster& cluster, const Question& question, const PlanChoice& choice,
                            const Options& options = {});

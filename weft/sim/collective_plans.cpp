@@ -84,19 +84,22 @@ std::vector<PlanChoice> plan_choices(const topo::Cluster& cluster, const Questio
       wishes.protocol ? std::vector{*wishes.protocol} : protocols_for(cluster, q.bytes);
   std::vector<int> channels{wishes.channels ? wishes.channels : wide};
   if (!wishes.channels && wide > 1) channels.push_back(std::max(1, wide / 4));
+  const auto add = [&](const algo::Algorithm& algorithm) {
+    for (const NcclProtocol protocol : protocols)
+      for (const int count : channels) list.push_back(plan_choice(cluster, q, algorithm, protocol, count));
+  };
+  if (wishes.algorithm) return add(*wishes.algorithm), list;
   size_t algorithms = 0;
   for (const algo::CostRow& row : algo::cost_rows(wanted, machine)) {
     const auto cost = row.algorithm->cost(wanted.collective, q.ranks, static_cast<double>(q.bytes));
     if (cost.messages * q.ranks > most_messages) continue;
-    for (const NcclProtocol protocol : protocols)
-      for (const int count : channels) list.push_back(plan_choice(cluster, q, *row.algorithm, protocol, count));
+    add(*row.algorithm);
     if (++algorithms == algorithms_simulated) break;
   }
   return list;
 }
 
-PlanAnswer simulate_choice(const topo::Cluster& cluster, const Question& q, const PlanChoice& choice,
-                           const Options& options) {
+ChosenPlan chosen_plan(const Question& q, const PlanChoice& choice) {
   algo::PlanRequest request;
   request.collective = collective_of(q.collective);
   request.dtype = std::string(name(q.dtype));
@@ -104,19 +107,26 @@ PlanAnswer simulate_choice(const topo::Cluster& cluster, const Question& q, cons
   request.slots = choice.slots;
   request.protocol = plan_protocol(choice.protocol);
   request.to = q.collective == NcclCollective::send_recv ? q.ranks - 1 : 0;
-  const plan::Instance instance(algo::make_plan(*choice.algorithm, request), q.ranks);
-  std::vector<plan::SpaceExtent> spaces(instance.plan().spaces.size());
-  spaces[0].extent = plan::Cut{1, q.bytes / size_bytes(q.dtype), 1};
-  const int64_t grain = std::max<int64_t>(1, instance.plan().spaces[0].grain);
-  const int64_t chunk = std::max(grain, choice.chunk_bytes / size_bytes(q.dtype) / grain * grain);
+  ChosenPlan chosen{algo::make_plan(*choice.algorithm, request), {}, {}};
+  chosen.spaces.resize(chosen.plan.spaces.size());
+  chosen.spaces[0].extent = plan::Cut{1, q.bytes / size_bytes(q.dtype), 1};
+  const int64_t grain = std::max<int64_t>(1, chosen.plan.spaces[0].grain);
+  chosen.chunk_elements.assign(chosen.spaces.size(),
+                               std::max(grain, choice.chunk_bytes / size_bytes(q.dtype) / grain * grain));
+  return chosen;
+}
+
+PlanAnswer simulate_choice(const topo::Cluster& cluster, const Question& q, const PlanChoice& choice,
+                           const Options& options) {
+  const ChosenPlan chosen = chosen_plan(q, choice);
+  const plan::Instance instance(chosen.plan, q.ranks);
   Options asked = options;
   if (!asked.most_messages) asked.most_messages = static_cast<uint64_t>(4 * most_messages);
   if (asked.fold == Fold::exact && q.ranks > 64) asked.fold = Fold::always;
   PlanAnswer answer;
   answer.choice = choice;
   const Network network = network_of(cluster, instance);
-  const std::vector<int64_t> chunks(spaces.size(), chunk);
-  answer.prediction = simulate(instance, spaces, chunks, network, asked);
+  answer.prediction = simulate(instance, chosen.spaces, chosen.chunk_elements, network, asked);
   const double launch_ns = cluster.launch_us * 1000;
   answer.us = (launch_ns + answer.prediction.end_ns) / 1000;
   answer.us = std::max(answer.us, cluster.launch_us * q.gpus_per_process);

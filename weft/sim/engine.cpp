@@ -54,6 +54,7 @@ Engine::Engine(const plan::Instance& instance, Cells& cells, const Network& netw
     flows_.emplace(network.fabric->capacities());
   }
   make_lanes();
+  if (options.trace) recorder_ = std::make_unique<Recorder>(*options.trace, lanes_.size(), ports, rank_count);
 }
 
 Prediction Engine::run() {
@@ -77,6 +78,7 @@ Prediction Engine::run() {
   }
   for (const Lane& lane : lanes_)
     if (lane.state != Lane::State::done) deadlock();
+  if (recorder_) recorder_->finish(launch_end_.back(), launch_, latest_);
   return predict();
 }
 
@@ -92,7 +94,9 @@ void Engine::arrive(uint32_t id) {
   const Time busy = cost.gap + static_cast<Time>(rest * cost.port_byte);
   port = begin + busy;
   receive_busy_[at] += busy;
+  const Time first = slot.time;
   slot.time = begin + static_cast<Time>(rest * std::max(cost.port_byte, cost.lane_byte));
+  if (recorder_) recorder_->arrival(link.slot(link.arrived), at, first, begin, busy, slot.time);
   ++link.arrived;
   ++arrivals_;
   if (!flows_ && link.sent > link.arrived)
@@ -124,6 +128,7 @@ void Engine::send(uint32_t id, Time now) {
   slot.bytes = bytes;
   ++sends_;
   bytes_ += static_cast<double>(bytes);
+  if (recorder_) recorder_->message(id, link, at, bytes, {now, begin, busy, end});
   if (flows_)
     queue_flow(to, begin + cost.send, bytes);
   else if (link.sent++ == link.arrived)
@@ -146,13 +151,14 @@ void Engine::resume_all() {
 
 void Engine::resume(uint32_t id) {
   Lane& me = lanes_[id];
-  if (me.state == Lane::State::next && !fetch(id, me)) return lane_done(me);
+  if (me.state == Lane::State::next && !fetch(id, me)) return lane_done(id, me);
   for (;;) {
     const StepInfo& step = *me.step;
     Time start = me.ready;
     if (!ready_to_start(id, me, start)) return;
     me.state = Lane::State::running;
     me.begin = start;
+    if (recorder_) record_start(id, me, start);
     if (me.elements > 0) {
       for (uint16_t i = 0; i < step.receives; ++i) {
         Link& link = links_[me.links[step.links[i]]];
@@ -167,7 +173,7 @@ void Engine::resume(uint32_t id) {
         return;
       }
     }
-    if (finish_step(id, me, start) && !fetch(id, me)) return lane_done(me);
+    if (finish_step(id, me, start) && !fetch(id, me)) return lane_done(id, me);
   }
 }
 
@@ -182,8 +188,7 @@ bool Engine::messages_there(Lane& me, Time& start) {
   for (uint16_t i = 0; i < step.receives; ++i) {
     const uint32_t id = link_of(me, step.links[i]);
     Link& link = links_[id];
-    uint32_t message = link.taken;
-    for (uint16_t k = 0; k < i; ++k) message += me.links[step.links[k]] == id;
+    const uint32_t message = to_take(me, i, id);
     if (message >= link.arrived) {
       link.receiver_waits = true;
       park(me, Lane::State::message, id);
@@ -199,8 +204,7 @@ bool Engine::slots_free(Lane& me, Time& start) {
   for (uint16_t i = 0; i < step.sends; ++i) {
     const uint32_t id = link_of(me, step.links[step.receives + i]);
     Link& link = links_[id];
-    uint32_t message = link.sent;
-    for (uint16_t k = 0; k < i; ++k) message += me.links[step.links[step.receives + k]] == id;
+    const uint32_t message = to_send(me, i, id);
     if (message < link.slots) continue;
     if (message - link.returned >= link.slots) {
       link.sender_waits = true;
@@ -236,10 +240,12 @@ bool Engine::awaits_hold(uint32_t id, Lane& me, Time& start) {
   return true;
 }
 
-void Engine::return_credits(Lane& me, Time end) {
+void Engine::return_credits(uint32_t id, Lane& me, Time end) {
   for (uint16_t i = 0; i < me.step->receives; ++i) {
     Link& link = links_[me.links[me.step->links[i]]];
-    slots_[link.slot(link.returned++)].time = end + costs_[link.cost].credit;
+    const uint32_t slot = link.slot(link.returned++);
+    slots_[slot].time = end + costs_[link.cost].credit;
+    if (recorder_) recorder_->credit(slot, id);
     if (!link.sender_waits) continue;
     link.sender_waits = false;
     wake(link.sender);
@@ -249,19 +255,17 @@ void Engine::return_credits(Lane& me, Time end) {
 // The slice is complete: slots go back. True after the last slice: then the instance is complete.
 bool Engine::finish_step(uint32_t id, Lane& me, Time end) {
   if (me.elements > 0) {
-    return_credits(me, end);
+    return_credits(id, me, end);
     me.busy += end - me.begin;
-    if (options_.spans)
-      options_.spans({static_cast<int>(me.rank), me.lane, me.channel, me.step->source_step, me.chunk,
-                      static_cast<double>(me.begin) / 1000, static_cast<double>(end) / 1000});
   }
+  if (recorder_) recorder_->end(id, end);
   me.ready = end;
   ++steps_done_;
   if (++me.slice < me.step->slices) {
     set_elements(me);
     return false;
   }
-  if (tracked(me) && progress_[id].completed(*walkers_[id].flat, end, agenda_.window_begin() - await_))
+  if (tracked(me) && progress_[id].completed(*walkers_[id].flat, end, agenda_.window_begin() - await_, last_record(id)))
     wake_waiters(id);
   return true;
 }

@@ -13,6 +13,7 @@
 #include "weft/sim/flows.h"
 #include "weft/sim/links.h"
 #include "weft/sim/progress.h"
+#include "weft/sim/recorder.h"
 #include "weft/sim/sim.h"
 #include "weft/sim/steps.h"
 
@@ -59,13 +60,18 @@ class Engine {
   bool slots_free(Lane& me, Time& start);
   bool awaits_hold(uint32_t lane, Lane& me, Time& start);
   bool finish_step(uint32_t lane, Lane& me, Time end);
-  void return_credits(Lane& me, Time end);
+  void return_credits(uint32_t lane, Lane& me, Time end);
   void park(Lane& me, Lane::State why, uint32_t on) { me.state = why, me.waits_for = on; }
   void wake_waiters(uint32_t lane);
+  // engine_trace.cpp: only where a trace is asked for
+  void record_start(uint32_t lane, const Lane& me, Time start);
+  void decide(uint32_t lane, const Lane& me, Time start, TracedStep& step) const;
+  bool decided_by_await(uint32_t lane, const Lane& me, Time start, TracedStep& step) const;
+  uint32_t last_record(uint32_t lane) const { return recorder_ ? recorder_->lane[lane] : no_record; }
   // lanes.cpp
   void make_lanes();
   void next_launch(uint32_t rank, Time begin);
-  void lane_done(Lane& me);
+  void lane_done(uint32_t lane, Lane& me);
   bool fetch(uint32_t lane, Lane& me);
   bool fetch_walked(uint32_t lane, Lane& me);
   void leave_block(uint32_t lane, const Lane& me, int ordinal);
@@ -85,6 +91,19 @@ class Engine {
 
   uint32_t lane_id(int64_t rank, int lane, int channel) const {
     return static_cast<uint32_t>((rank * lanes_per_rank_ + lane) * channels_ + channel);
+  }
+  // The message that receive i of the present step takes, and the one that send i makes: earlier ones of the step may be
+  // on the same link.
+  uint32_t to_take(const Lane& me, uint16_t i, uint32_t id) const {
+    uint32_t message = links_[id].taken;
+    for (uint16_t k = 0; k < i; ++k) message += me.links[me.step->links[k]] == id;
+    return message;
+  }
+  uint32_t to_send(const Lane& me, uint16_t i, uint32_t id) const {
+    const uint16_t* sends = me.step->links + me.step->receives;
+    uint32_t message = links_[id].sent;
+    for (uint16_t k = 0; k < i; ++k) message += me.links[sends[k]] == id;
+    return message;
   }
   bool tracked(const Lane& me) const { return !progress_.empty() && steps_.awaited(me.lane); }
   void wake(uint32_t lane) { woken_.push_back(lane); }
@@ -121,6 +140,7 @@ class Engine {
   std::vector<Waiting> starts_;         // of the present window
   std::vector<uint32_t> link_of_flow_;  // by the flow's number
   std::vector<uint32_t> flown_;         // by link: messages whose flow has ended
+  std::unique_ptr<Recorder> recorder_;  // null: nothing is recorded
   uint64_t sends_ = 0, arrivals_ = 0, receives_ = 0, steps_done_ = 0;
   double bytes_ = 0;
 };

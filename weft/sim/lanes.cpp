@@ -47,6 +47,7 @@ void Engine::next_launch(uint32_t rank, Time begin) {
     me.state = Lane::State::next;
     me.step = nullptr;
     me.repeat = 0;
+    if (recorder_ && !first) recorder_->lane[id] = recorder_->rank_last[rank];
     if (!steps_.programs()) {
       if (!first) walkers_[id].walk = plan::Walk(instance_, static_cast<int>(rank), me.lane, me.channel);
       walkers_[id].in_block = false;
@@ -55,8 +56,9 @@ void Engine::next_launch(uint32_t rank, Time begin) {
   }
 }
 
-void Engine::lane_done(Lane& me) {
+void Engine::lane_done(uint32_t id, Lane& me) {
   me.state = Lane::State::done;
+  if (recorder_) recorder_->done(id, me.rank, me.ready >= latest_[me.rank]);
   latest_[me.rank] = std::max(latest_[me.rank], me.ready);
   if (--open_[me.rank] > 0) return;
   const Time end = latest_[me.rank];
@@ -155,7 +157,7 @@ void Engine::set_elements(Lane& me) {
 
 void Engine::leave_block(uint32_t id, const Lane& me, int ordinal) {
   if (!tracked(me)) return;
-  progress_[id].left(ordinal, me.ready, agenda_.window_begin() - await_);
+  progress_[id].left(ordinal, me.ready, agenda_.window_begin() - await_, last_record(id));
   wake_waiters(id);
 }
 

@@ -24,29 +24,32 @@ void Progress::scan(int rank, int lane, int channel) {
   }
 }
 
-bool Progress::completed(const plan::FlatStep& step, Time time, Time all_seen) {
+bool Progress::completed(const plan::FlatStep& step, Time time, Time all_seen, uint32_t record) {
   const auto found = labels_.find(step.label);
   if (found == labels_.end()) return false;
   Label& label = found->second;
-  label.of[{step.index.begin(), step.index.end()}].add(time, all_seen);
-  if (++label.completions % label.instances == 0) label.whole.add(time, all_seen);
+  label.of[{step.index.begin(), step.index.end()}].add(time, all_seen, record);
+  if (++label.completions % label.instances == 0) label.whole.add(time, all_seen, record);
   return true;
 }
 
-void Progress::left(int block, Time time, Time all_seen) { left_[static_cast<size_t>(block)].add(time, all_seen); }
+void Progress::left(int block, Time time, Time all_seen, uint32_t record) {
+  left_[static_cast<size_t>(block)].add(time, all_seen, record);
+}
 
-Time Progress::since(const plan::FlatAwait& await, int64_t chunk, int launch) const {
+Progress::Place Progress::find(const plan::FlatAwait& await, int64_t chunk, int launch) const {
   const auto found = labels_.find(await.label);
-  if (found == labels_.end()) return 0;  // this rank has no such step
+  if (found == labels_.end()) return {};  // this rank has no such step
   const Label& label = found->second;
   const bool together = chunk >= 0 && label.loop;
   if (await.lag == 0 && !(together && chunk < label.iterations))
-    return left_[static_cast<size_t>(label.block)].at(launch);
+    return {&left_[static_cast<size_t>(label.block)], launch};
   const int64_t need = launch * label.iterations + std::max<int64_t>(chunk, 0) - await.lag;
-  if (need < 0) return 0;
-  if (!await.has_index) return label.whole.at(need);
+  if (need < 0) return {};
+  if (!await.has_index) return {&label.whole, need};
   const auto one = label.of.find({await.index.begin(), await.index.end()});
-  return one == label.of.end() ? never : one->second.at(need);
+  static const History nothing;
+  return {one == label.of.end() ? &nothing : &one->second, need};
 }
 
 }  // namespace weft::sim

@@ -14,6 +14,7 @@
 
 #include "weft/plan/launch.h"
 #include "weft/sim/fabric.h"
+#include "weft/sim/trace.h"
 
 namespace weft::sim {
 
@@ -62,18 +63,12 @@ enum class Fold : uint8_t {
   always,  // also where parts differ by an element, or peers of a range are served in another order: close, not exact
 };
 
-struct Span {
-  int rank = 0, lane = 0, channel = 0, step = 0;  // step: ordinal in the lane's text
-  int64_t chunk = 0;
-  double begin_ns = 0, end_ns = 0;
-};
-
 struct Options {
   int launches = 1;
   Fold fold = Fold::exact;
-  std::function<void(const Span&)> spans;  // null: not recorded
-  uint64_t most_messages = 0;              // 0: no limit; else Error(timeout) beyond
-  bool walk = false;  // walk every lane anew, also where ranks could share a program: slower, the same figures
+  Trace* trace = nullptr;      // where steps and messages are recorded; null: nowhere. Changes no figure
+  uint64_t most_messages = 0;  // 0: no limit; else Error(timeout) beyond
+  bool walk = false;           // walk every lane anew, also where ranks could share a program: slower, the same figures
 };
 
 struct Prediction {

@@ -241,20 +241,6 @@ TEST(Engine, AwaitsByHand) {
   EXPECT_DOUBLE_EQ(run(text, 2, 4 * 32, net, {}, 16).end_ns, 1512);
 }
 
-TEST(Engine, SpansCoverWhatWasDone) {
-  Options options;
-  std::vector<Span> spans;
-  options.spans = [&](const Span& s) { spans.push_back(s); };
-  const Prediction p = run(ring(1, 1), 4, 4 * 160, network({1000, 10, 10, 1, 1, 0}), options);
-  ASSERT_EQ(spans.size(), p.steps);
-  double last = 0;
-  for (const Span& s : spans) {
-    EXPECT_LE(s.begin_ns, s.end_ns);
-    last = std::max(last, s.end_ns);
-  }
-  EXPECT_DOUBLE_EQ(last, p.end_ns);
-}
-
 std::string why(const std::function<void()>& f) {
   try {
     f();
