@@ -97,6 +97,6 @@ if(TARGET weft)
   weft_says(sim.recording_changes_nothing 0 "same"
             "f=$(mktemp) && a=$(${ring}) && b=$(${ring} --timeline $f | grep -v '^# .* recorded' | grep -v '^# critical path'); rm $f; test \"$a\" = \"$b\" && echo same")
   weft_says(sim.too_many_spans 2 "the trace passed 100 steps or messages" "${ring} --timeline /tmp/weft_never.html --most-spans 100")
-  weft_says(sim.pictures_of_one_run 1 "show one run of a plan" "$W sim all_reduce -b 64K -e 1M --timeline /tmp/weft_never.html")
+  weft_says(sim.pictures_of_one_run 1 "show one run of a plan" "$W sim all_reduce -b 64K -e 1M -f 2 --timeline /tmp/weft_never.html")
   weft_says(sim.pictures_nowhere 2 "/nowhere/x.html" "${ring} --timeline /nowhere/x.html")
 endif()
