@@ -1,8 +1,9 @@
-// weft run: one schedule of a program, on ranks, checked against the reference evaluator, timed.
+// weft run: one schedule of a program, on ranks, checked against the reference evaluator, timed. Plans: run_plan.cpp.
+#include "tools/run.h"
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "tools/verbs.h"
 #include "weft/api/need.h"
 #include "weft/api/tuning.h"
 #include "weft/api/weft.h"
@@ -12,15 +13,11 @@
 namespace weft::tools {
 namespace {
 
-struct Options {
-  ProgramOptions program;
-  std::string schedule = "tuned";
-  int rounds = 5;
-  bool private_buffers = false;
-  int64_t check_elements = 1 << 20;
-};
-
-void run_verb(const Options& options) {
+void run_verb(const RunAsked& options) {
+  if (is_plan_file(options.program.file)) return run_plan(options);
+  if (!options.params.empty())
+    throw Error(ErrorKind::user, fmt::format("{} is a program, which has no parameters", options.program.file),
+                "--param is for plans; a program takes --size and --scalar");
   api::TuneRequest request;
   request.program = read_program(options.program.file);
   request.sizes = sizes_of(request.program, options.program);
@@ -71,16 +68,27 @@ void run_verb(const Options& options) {
 }  // namespace
 
 Verb add_run(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("run", "run one schedule of a program, check and time it");
-  verb->footer("  weft run examples/adam.weft --size P=16Mi --schedule fused --ranks 4");
+  auto options = std::make_shared<RunAsked>();
+  CLI::App* verb = app.add_subcommand("run", "run one schedule of a program, or a plan, check and time it");
+  verb->footer(
+      "  weft run examples/adam.weft --size P=16Mi --schedule fused --ranks 4\n"
+      "  weft run tests/cases/msccl/allpairs_allreduce.xml --size i=16Mi       an MSCCL schedule, for the ranks it "
+      "names\n"
+      "  weft run tests/cases/plan/ring_all_reduce.plan --ranks 4 --param T=f16\n"
+      "A plan is verified (docs/plan.md) and compared with the interpreter; an MSCCL schedule also with its "
+      "collective.");
   add_program_options(*verb, options->program);
   verb->add_option("--schedule", options->schedule,
                    "tuned, plain, fused, a schedule file, or a name from `weft explain`")
       ->capture_default_str();
   verb->add_option("--rounds", options->rounds, "timed launches")->check(CLI::Range(1, 100000))->capture_default_str();
+  verb->add_option("--param", options->params, "a parameter of a plan: NAME=VALUE, such as T=i32 or op=max");
   verb->add_flag("--private", options->private_buffers, "buffers that peers cannot map: algorithms over links");
-  return [options] { run_verb(*options); };
+  return [options, verb] {
+    options->schedule_given = verb->count("--schedule") > 0;
+    options->ranks_given = verb->count("--ranks") > 0;
+    run_verb(*options);
+  };
 }
 
 }  // namespace weft::tools

@@ -80,6 +80,11 @@ std::string plan_stats(const plan::Plan& plan, int ranks, const plan::LaunchArgs
   return text + bound_line(bound, together);
 }
 
+const plan::SegmentTable* one_segment(int64_t elements) {
+  static std::deque<plan::SegmentTable> tables;
+  return &tables.emplace_back(plan::SegmentTable{{elements}});
+}
+
 plan::LaunchArgs plan_sizes(const plan::Plan& plan, int ranks, const std::vector<std::string>& sizes) {
   const plan::Instance instance(plan, ranks);
   std::map<std::string, int64_t> given;
@@ -101,10 +106,7 @@ plan::LaunchArgs plan_sizes(const plan::Plan& plan, int ranks, const std::vector
       extent.extent = plan::Given{std::vector<int64_t>(static_cast<size_t>(parts), elements / parts)};
     else
       extent.extent = plan::Cut{1, space.kind == plan::Space::Kind::equal ? elements / parts * parts : elements, 1};
-    if (space.kind == plan::Space::Kind::even) {  // one tensor, where the plan asks for a list
-      static std::deque<plan::SegmentTable> tables;
-      extent.segments = &tables.emplace_back(plan::SegmentTable{{elements}});
-    }
+    if (space.kind == plan::Space::Kind::even) extent.segments = one_segment(elements);  // where it asks for a list
     args.spaces.push_back(extent);
   }
   args.buffers.resize(plan.buffers.size());

@@ -65,6 +65,7 @@ std::string plan_stats(const plan::Plan& plan, int ranks, const plan::LaunchArgs
                        const std::vector<int64_t>& chunk_elements, bool json);
 // Extents for a plan that comes without a program: SPACE=ELEMENTS, 1 Mi where nothing is said.
 plan::LaunchArgs plan_sizes(const plan::Plan& plan, int ranks, const std::vector<std::string>& sizes);
+const plan::SegmentTable* one_segment(int64_t elements);  // a list of one tensor, kept as long as the process
 
 // A plan, or what is read into one: a text file that begins with "plan ", or an MSCCL schedule.
 bool is_plan_file(const std::string& file);

@@ -60,6 +60,20 @@ if(TARGET weft)
     set_tests_properties(cli.killed_${victim} PROPERTIES TIMEOUT 120)
   endforeach()
 
+  # Plans without a program: MSCCL schedules and plan files, run and checked.
+  foreach(schedule allpairs_allreduce direct_reduce_scatter hierarchical_allgather ring_allreduce two_step_alltoall)
+    weft_says(run.${schedule} 0 "right: every element"
+              "$W run tests/cases/msccl/${schedule}.xml --size i=1Ki --rounds 1 --threads")
+  endforeach()
+  weft_says(run.custom 0 "right: the interpreter" "$W run tests/cases/msccl/to_next.xml --size i=1Ki --rounds 1")
+  weft_says(run.other_type 0 "\"result_bytes\": 2046" "$W run tests/cases/msccl/ring_allreduce.xml --size i=1Ki --rounds 1 --json --param T=f16 --param op=max")
+  weft_says(run.plan 0 "right: the interpreter" "$W run tests/cases/plan/fused_ring_adam.plan --ranks 3 --size s=1Ki --rounds 1 --threads")
+  weft_says(run.race 1 "V10: rank 0 lane tb1 channel 0 step s0" "$W run tests/cases/cli/race.xml")
+  weft_says(run.no_step 1 "V6: gpu 0 threadblock 1 step 0" "$W run tests/cases/cli/no_step.xml")
+  weft_says(run.other_ranks 1 "is for 3 ranks" "$W run tests/cases/msccl/ring_allreduce.xml --ranks 4")
+  weft_says(run.plan_with_schedule 1 "for which --schedule says nothing" "$W run tests/cases/msccl/ring_allreduce.xml --schedule plain")
+  weft_says(run.counts 1 "has counts that a launch gives" "$W run tests/cases/plan/pairwise_all_to_all_v.plan")
+
   # Caches and disks that take nothing, homes that are not there: notices, or errors before work is spent.
   set(fused "$W run examples/adam.weft --size P=100 --rounds 1 --schedule fused")
   weft_says(disk.output 2 "cannot write /dev/full: No space left on device" "$W show examples/adam.weft -o /dev/full")

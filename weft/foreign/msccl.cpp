@@ -64,6 +64,8 @@ class Importer {
     result.ranks = ranks_;
     result.collective = std::string(collective_->name);
     result.stated = collective_->name != "custom";
+    result.root = static_cast<int>(file_.root);
+    result.block = block_;
     return result;
   }
 

@@ -21,6 +21,8 @@ struct Msccl {
   int ranks = 0;           // the plan admits this number only
   std::string collective;  // allreduce, allgather, reduce_scatter, alltoall, broadcast, reduce, gather, scatter, custom
   bool stated = true;      // the posts say what it computes; false (custom): they ask nothing
+  int root = 0;            // of broadcast, reduce, gather, scatter
+  int64_t block = 1;       // chunks of one rank's share, where a collective has shares
 };
 
 // Errors are of kind plan (or unsupported) with line and column, and name gpu, thread block and step. Only the file is
