@@ -88,9 +88,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "weft 0.1.0 (program 1, schedule 1, plan 1)");
   std::map<CLI::App*, weft::tools::Verb> verbs;
-  for (const auto add : {weft::tools::add_tune, weft::tools::add_run, weft::tools::add_show, weft::tools::add_explain,
-                         weft::tools::add_verify, weft::tools::add_calibrate, weft::tools::add_env,
-                         weft::tools::add_ops, weft::tools::add_bench, weft::tools::add_sim, weft::tools::add_topo}) {
+  for (const auto add :
+       {weft::tools::add_tune, weft::tools::add_run, weft::tools::add_show, weft::tools::add_explain,
+        weft::tools::add_verify, weft::tools::add_calibrate, weft::tools::add_env, weft::tools::add_ops,
+        weft::tools::add_bench, weft::tools::add_sim, weft::tools::add_topo, weft::tools::add_trace}) {
     weft::tools::Verb verb = add(app);
     verbs[app.get_subcommands([](CLI::App*) { return true; }).back()] = std::move(verb);
   }
@@ -105,7 +106,7 @@ int main(int argc, char** argv) {
     CLI::App* verb = app.get_subcommands().front();
     const std::string& name = verb->get_name();
     // `weft env` shows also what is wrong; what NCCL_ALGO may say is not what Weft's own ranks know.
-    if (name != "env" && name != "sim" && name != "topo")
+    if (name != "env" && name != "sim" && name != "topo" && name != "trace")
       weft::api::check_environment();  // `weft env` shows also what is wrong
     verbs.at(verb)();
     return 0;

@@ -9,6 +9,7 @@
 #include "weft/base/env.h"
 #include "weft/base/plural.h"
 #include "weft/base/text.h"
+#include "weft/trace/job.h"
 
 namespace weft::tools {
 namespace {
@@ -24,6 +25,7 @@ step by step, and the least time of any implementation with what sets it. A prog
   weft sim all_gather --machine dgx_h100:16 -b 1M -e 1G -f 4       the same machine with 16 nodes
   NCCL_ALGO=Tree NCCL_PROTO=LL weft sim all_reduce --machine dgx_a100 -b 1K -e 1M -f 4
   weft sim examples/adam.weft --schedule fused --machine dgx2_v100 --size P=64Mi
+  weft sim run.job --machine dgx_h100:2 --straggler 3=1.5 --timeline run.html      a trace (weft trace import), elsewhere
   weft sim my.plan --machine polaris --ranks 8 --size N=16Mi
   weft sim all_reduce --machine dgx_h100:4 -b 64K -e 1G -f 8 --what-if algo=ring,tree proto=LL,LL128,Simple --plot map.svg
   weft sim all_reduce -b 1M -e 1M --algorithm ring --timeline ring.html --trace ring.json
@@ -65,6 +67,10 @@ void sim_verb(const SimOptions& options) {
   if (options.pictures() && !options.what_if.empty())
     throw Error(ErrorKind::user, "--trace and --timeline show one run, and --what-if asks of many",
                 "for the run of one point: --algorithm, --protocol, --channels");
+  if (!operation && std::filesystem::is_regular_file(what) && trace::is_job(file_text(what))) return sim_job(options);
+  if (!options.by.empty() || !options.stragglers.empty())
+    throw Error(ErrorKind::user, fmt::format("--by and --straggler are for jobs, and {} is none", what),
+                "weft trace import makes one of a trace");
   if (!operation && !(options.algorithm + options.protocol).empty())
     throw Error(ErrorKind::user, fmt::format("--algorithm and --protocol are for operations, and {} is none", what),
                 "a program's are said by its schedule, a plan's by its text");
@@ -136,6 +142,10 @@ Verb add_sim(CLI::App& app) {
   verb->add_option("--protocol", options->protocol, "of an operation: of Weft's plans only LL, LL128 or Simple");
   verb->add_option("--channels", options->channels, "of an operation: of Weft's plans only those with so many channels")
       ->check(CLI::Range(1, 1024));
+  verb->add_option("--by", options->by,
+                   "of a job: its collectives take what nccl, weft (its plans) or measured (the trace) says")
+      ->check(CLI::IsMember({"nccl", "weft", "measured"}));
+  verb->add_option("--straggler", options->stragglers, "of a job: RANK=FACTOR, a rank whose work takes longer");
   verb->add_option("--timeline", options->timeline,
                    "of one run of a plan: draw what happened when into this file, a page (HTML)");
   verb->add_option("--trace", options->trace, "of one run of a plan: the same as a trace for Perfetto (JSON)");

@@ -20,7 +20,8 @@ struct SimOptions {
   std::string machine = "dgx_h100", dtype = "float", combine = "sum", schedule = "plain", trace, timeline, plot,
               algorithm, protocol;
   SizeSweep sweep;
-  std::vector<std::string> what_if;
+  std::vector<std::string> what_if, stragglers;
+  std::string by;  // of a job: nccl, weft, measured; "": what the machine has
   int ranks = 0, root = 0, gpus_per_process = 1, launches = 1;  // ranks 0: all GPUs of the machine
   int channels = 0;                                             // of an operation's plan; 0: those that suit
   int64_t most_spans = int64_t{1} << 20;
@@ -30,10 +31,13 @@ struct SimOptions {
 int ranks_of(const SimOptions& options, const topo::Cluster& cluster);
 // NCCL_ALGO and its kind, from the environment. Error(user) names the variable.
 sim::NcclWishes nccl_wishes();
+// --algorithm, --protocol, --channels, --rank-order. Error(user) with the names there are.
+sim::PlanWishes plan_wishes(const SimOptions& options);
 
 void sim_collective(const SimOptions& options, sim::NcclCollective collective);
 void sim_what_if(const SimOptions& options, sim::NcclCollective collective);
 void sim_plan(const SimOptions& options);
+void sim_job(const SimOptions& options);
 
 // A plan and its launch on a machine: shared by `sim FILE` and `tune --machine`.
 struct SimSubject {

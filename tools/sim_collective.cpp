@@ -129,6 +129,8 @@ void draw(const SimOptions& options, const topo::Cluster& cluster, const Row& ro
                   row.question.ranks, again.prediction.simulated_ranks, cluster.launch_us * 1000});
 }
 
+}  // namespace
+
 sim::PlanWishes plan_wishes(const SimOptions& options) {
   sim::PlanWishes wishes{options.keep_order, std::nullopt, options.channels, nullptr};
   for (const auto p : {sim::NcclProtocol::ll, sim::NcclProtocol::ll128, sim::NcclProtocol::simple})
@@ -145,8 +147,6 @@ sim::PlanWishes plan_wishes(const SimOptions& options) {
                 fmt::format("there are {}", join(names, ", ")));
   return wishes;
 }
-
-}  // namespace
 
 void sim_collective(const SimOptions& options, sim::NcclCollective collective) {
   const topo::Cluster cluster = find_cluster(options.machine);

@@ -58,8 +58,8 @@ class Drawing {
       const auto [name, fresh] = names.try_emplace({s.lane, s.step}, static_cast<uint32_t>(out_.names.size()));
       if (fresh) out_.names.push_back(step_name(s));
       const uint32_t from = s.cause == sim::Cause::message ? trace_.messages[s.from].sender : s.from;
-      out_.bars.push_back({track_of_[id], name->second, s.ready_ps, s.begin_ps, s.end_ps, static_cast<uint32_t>(s.cause),
-                           from == sim::no_record ? view::Timeline::none : from});
+      out_.bars.push_back({track_of_[id], name->second, s.ready_ps, s.begin_ps, s.end_ps,
+                           static_cast<uint32_t>(s.cause), from == sim::no_record ? view::Timeline::none : from});
       const int64_t values[] = {s.chunk, s.slice, s.launch, s.elements};
       for (size_t c = 0; c < out_.columns.size(); ++c) out_.columns[c].values.push_back(values[c]);
     }
@@ -91,14 +91,15 @@ class Drawing {
       // A port that is busy is shown where the message came from that keeps it so.
       const bool port = p.kind == sim::PathPart::Kind::send_port;
       const uint32_t bar = port ? trace_.messages[p.message].sender : p.step;
-      out_.path.push_back({static_cast<uint32_t>(p.kind), bar == sim::no_record ? view::Timeline::none : bar, p.begin_ps,
-                           p.end_ps, p.message == sim::no_record ? "" : detail(p.message)});
+      out_.path.push_back({static_cast<uint32_t>(p.kind), bar == sim::no_record ? view::Timeline::none : bar,
+                           p.begin_ps, p.end_ps, p.message == sim::no_record ? "" : detail(p.message)});
     }
   }
   void facts(const PictureSubject& s) {
     out_.title = s.title;
-    out_.note = fmt::format("predicted on {} of {}; one lane a row, grey: waiting; below each rank how busy its ports are",
-                            counted(sim::nodes_of(cluster_, s.ranks), "node"), cluster_.name);
+    out_.note =
+        fmt::format("predicted on {} of {}; one lane a row, grey: waiting; below each rank how busy its ports are",
+                    counted(sim::nodes_of(cluster_, s.ranks), "node"), cluster_.name);
     out_.facts = {{"time", human_ns(static_cast<double>(trace_.end_ps) / 1000)},
                   {"launching before it", human_ns(s.launch_ns)},
                   {"ranks", s.simulated == s.ranks ? fmt::format("{}", s.ranks)
@@ -149,9 +150,8 @@ void write_pictures(const SimOptions& options, const topo::Cluster& cluster, con
               path_text(timeline).c_str());
   std::printf("# %s and %s recorded: %s\n", counted(static_cast<int64_t>(trace.steps.size()), "step").c_str(),
               counted(static_cast<int64_t>(trace.messages.size()), "message").c_str(),
-              join(options.timeline.empty() || options.trace.empty()
-                       ? std::vector{options.timeline + options.trace}
-                       : std::vector{options.timeline, options.trace},
+              join(options.timeline.empty() || options.trace.empty() ? std::vector{options.timeline + options.trace}
+                                                                     : std::vector{options.timeline, options.trace},
                    ", ")
                   .c_str());
 }

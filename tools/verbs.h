@@ -29,6 +29,7 @@ Verb add_ops(CLI::App& app);
 Verb add_bench(CLI::App& app);
 Verb add_sim(CLI::App& app);
 Verb add_topo(CLI::App& app);
+Verb add_trace(CLI::App& app);
 
 // What most verbs take: a program, its sizes, ranks.
 struct ProgramOptions {

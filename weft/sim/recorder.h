@@ -15,7 +15,11 @@ struct Recorder {
     Time asked, begin, busy, sent;
   };
   Recorder(Trace& out, size_t lanes, size_t ports, size_t ranks)
-      : trace(out), lane(lanes, no_record), rank_last(ranks, no_record), open(lanes), send_port(ports, no_record),
+      : trace(out),
+        lane(lanes, no_record),
+        rank_last(ranks, no_record),
+        open(lanes),
+        send_port(ports, no_record),
         receive_port(ports, no_record) {
     trace.steps.clear();
     trace.messages.clear();
@@ -36,10 +40,10 @@ struct Recorder {
   void check_room(size_t records) const;
 
   Trace& trace;
-  std::vector<uint32_t> lane;       // its last step
-  std::vector<uint32_t> slot;       // the message in it, or the step that gave it back
-  std::vector<uint32_t> rank_last;  // the step that ended last of the lanes that are done
-  std::vector<bool> open;           // the lane's present step is recorded
+  std::vector<uint32_t> lane;                     // its last step
+  std::vector<uint32_t> slot;                     // the message in it, or the step that gave it back
+  std::vector<uint32_t> rank_last;                // the step that ended last of the lanes that are done
+  std::vector<bool> open;                         // the lane's present step is recorded
   std::vector<uint32_t> send_port, receive_port;  // the last message
 };
 

@@ -101,8 +101,8 @@ class Path {
 }  // namespace
 
 std::string name(PathPart::Kind kind) {
-  constexpr const char* names[path_kinds] = {"late start", "work",           "send", "send port busy", "way",
-                                             "receive",    "receive port busy", "slot", "await"};
+  constexpr const char* names[path_kinds] = {"late start",        "work", "send", "send port busy", "way", "receive",
+                                             "receive port busy", "slot", "await"};
   return names[static_cast<size_t>(kind)];
 }
 

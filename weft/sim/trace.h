@@ -19,8 +19,8 @@ namespace weft::sim {
 constexpr uint32_t no_record = 0xFFFFFFFF;
 
 enum class Cause : uint8_t {
-  begin,    // the run's beginning, or an await of what held before it
-  lane,     // its own lane was not free earlier; `from` is the step before, also that which ended the rank's last launch
+  begin,  // the run's beginning, or an await of what held before it
+  lane,   // its own lane was not free earlier; `from` is the step before, also that which ended the rank's last launch
   message,  // `from` is the message
   slot,     // `from` is the receiver's step that gave the slot back
   await     // `from` is the step that was awaited
@@ -43,8 +43,8 @@ struct TracedStep {
 // asked <= begin: the lane wanted to send, the port did. begin + send_busy: the port is free; sent: the lane is. first:
 // the first byte is there; receive_begin: the receiving port takes it, for receive_busy; there: the last byte is.
 struct TracedMessage {
-  uint32_t sender = no_record, receiver = no_record;  // steps
-  uint32_t sent_before = no_record;                   // by the same step
+  uint32_t sender = no_record, receiver = no_record;           // steps
+  uint32_t sent_before = no_record;                            // by the same step
   uint32_t send_after = no_record, receive_after = no_record;  // the messages it queued behind; none: a port was free
   uint32_t from = 0, to = 0;                                   // ranks that were simulated
   uint16_t send_port = 0, receive_port = 0, family = 0;

@@ -96,9 +96,8 @@ std::string bars_json(const Timeline& t, const std::vector<uint32_t>& order, con
     cause.push_back(b.cause);
     from.push_back(b.from == Timeline::none ? -1 : place[b.from]);
   }
-  return fmt::format(
-      R"({{"count":{},"begin":{},"length":{},"wait":{},"name":{},"cause":{},"from":{}}})", array(count), array(begin),
-      array(length), array(wait), array(name), array(cause), array(from));
+  return fmt::format(R"({{"count":{},"begin":{},"length":{},"wait":{},"name":{},"cause":{},"from":{}}})", array(count),
+                     array(begin), array(length), array(wait), array(name), array(cause), array(from));
 }
 
 std::string meter_json(const Timeline::Meter& meter) {
@@ -138,10 +137,10 @@ std::string data_json(const Timeline& t) {
     for (const uint32_t bar : order) values.push_back(c.values[bar]);
     return fmt::format(R"({{"name":{},"values":{}}})", quoted(c.name), array(values));
   };
-  std::string out = fmt::format(R"({{"title":{},"note":{},"end":{},"facts":{},"names":{},"causes":{},"kinds":{},)",
-                                quoted(t.title), quoted(t.note), t.end_ps,
-                                array(t.facts, [&](const auto& f) { return pair(f.first, f.second); }), array(t.names),
-                                array(t.causes), array(t.kinds));
+  std::string out =
+      fmt::format(R"({{"title":{},"note":{},"end":{},"facts":{},"names":{},"causes":{},"kinds":{},)", quoted(t.title),
+                  quoted(t.note), t.end_ps, array(t.facts, [&](const auto& f) { return pair(f.first, f.second); }),
+                  array(t.names), array(t.causes), array(t.kinds));
   out += fmt::format("\"tracks\":{},\n", array(t.tracks, [&](const auto& k) { return pair(k.group, k.name); }));
   out += fmt::format("\"bars\":{},\n", bars_json(t, order, place));
   out += fmt::format("\"columns\":{},\n", array(t.columns, column));
@@ -190,8 +189,8 @@ void meter_events(const Timeline& t, const Timeline::Meter& meter, int64_t proce
     int64_t sum = 0;
     while (at < busy.size() && busy[at].begin_ps + busy[at].busy_ps <= begin) ++at;
     for (size_t i = at; i < busy.size() && busy[i].begin_ps < begin + width; ++i)
-      sum += std::max<int64_t>(0, std::min(busy[i].begin_ps + busy[i].busy_ps, begin + width) -
-                                      std::max(busy[i].begin_ps, begin));
+      sum += std::max<int64_t>(
+          0, std::min(busy[i].begin_ps + busy[i].busy_ps, begin + width) - std::max(busy[i].begin_ps, begin));
     const int64_t percent = 100 * sum / width;
     if (percent != last)
       out += fmt::format(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{"busy %":{}}}}},

@@ -20,9 +20,9 @@ struct Timeline {
   };
   // Bars of a track do not overlap.
   struct Bar {
-    uint32_t track = 0, name = 0;  // name: index into `names`
+    uint32_t track = 0, name = 0;                   // name: index into `names`
     int64_t wait_ps = 0, begin_ps = 0, end_ps = 0;  // it was wanted at wait_ps <= begin
-    uint32_t cause = 0, from = none;  // what ended the wait: index into `causes`; and the bar that did it
+    uint32_t cause = 0, from = none;                // what ended the wait: index into `causes`; and the bar that did it
   };
   struct Column {  // a number of each bar that details show
     std::string name;
@@ -35,7 +35,7 @@ struct Timeline {
     };
     std::vector<Busy> busy;  // do not overlap
   };
-  struct Part {  // of the critical path: they touch, from 0 to the end
+  struct Part {         // of the critical path: they touch, from 0 to the end
     uint32_t kind = 0;  // index into `kinds`
     uint32_t bar = none;
     int64_t begin_ps = 0, end_ps = 0;

@@ -46,8 +46,8 @@ struct Recorded {
 Recorded record(const Instance& instance, int64_t elements, int64_t chunk, const Network& net, Options options) {
   Recorded r;
   options.trace = &r.trace;
-  r.prediction =
-      simulate(instance, extents(instance, elements), std::vector<int64_t>(instance.plan().spaces.size(), chunk), net, options);
+  r.prediction = simulate(instance, extents(instance, elements),
+                          std::vector<int64_t>(instance.plan().spaces.size(), chunk), net, options);
   return r;
 }
 
@@ -87,9 +87,7 @@ void expect_causes(const Trace& trace, const Network& net) {
     if (s.cause == Cause::await) {
       EXPECT_EQ(f.end_ps + (f.rank == s.rank ? 0 : std::llround(net.await_ns * 1000)), s.begin_ps);
     }
-    if (s.cause == Cause::slot) {
-      EXPECT_LT(f.end_ps, s.begin_ps);
-    }
+    if (s.cause == Cause::slot) { EXPECT_LT(f.end_ps, s.begin_ps); }
   }
 }
 
@@ -252,7 +250,7 @@ lane main:
       for p in 0..40:
         get: <0 -> y[p]
 )",
-                                                   slots)),
+                                                    slots)),
                             2);
     Network net;
     net.costs = {cost};
@@ -261,7 +259,8 @@ lane main:
   const Recorded port = run(64, {100, 10, 10, 0, 10, 0}), slot = run(1, {100, 10, 10, 0, 0, 0});
   expect_path(port);
   expect_path(slot);
-  EXPECT_GT(kinds(port)[PathPart::Kind::send_port] + kinds(port)[PathPart::Kind::receive_port], port.trace.end_ps * 8 / 10);
+  EXPECT_GT(kinds(port)[PathPart::Kind::send_port] + kinds(port)[PathPart::Kind::receive_port],
+            port.trace.end_ps * 8 / 10);
   EXPECT_GT(kinds(slot)[PathPart::Kind::slot], slot.trace.end_ps * 4 / 10);
 }
 

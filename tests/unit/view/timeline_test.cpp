@@ -25,7 +25,8 @@ Timeline small() {
   t.bars = {{1, 1, 0, 3'000'000, 4'000'001, 1, 1}, {0, 0, 0, 0, 1'000'000, 0, Timeline::none}};
   t.columns = {{"chunk", {7, 8}}};
   t.meters = {{"rank 0", "out", {{500'000, 1'000'000}, {0, 250'000}}}};
-  t.path = {{0, 1, 0, 1'000'000, ""}, {1, Timeline::none, 1'000'000, 3'000'000, "4 B"}, {0, 0, 3'000'000, 4'000'001, ""}};
+  t.path = {
+      {0, 1, 0, 1'000'000, ""}, {1, Timeline::none, 1'000'000, 3'000'000, "4 B"}, {0, 0, 3'000'000, 4'000'001, ""}};
   t.end_ps = 4'000'001;
   return t;
 }
@@ -35,8 +36,9 @@ TEST(Timeline, ThePageStandsAlone) {
   EXPECT_EQ(count(page, "</script>"), 2u) << "a title must not end the data";
   EXPECT_EQ(count(page, "http://") + count(page, "https://") + count(page, " src=") + count(page, "@import"), 0u);
   // By track and begin: bar 1 stands first, and bar 0 came after it.
-  EXPECT_NE(page.find(R"("count":[1,1],"begin":[0,3000000],"length":[1000000,1000001],"wait":[0,3000000],"name":[0,1])"),
-            std::string::npos);
+  EXPECT_NE(
+      page.find(R"("count":[1,1],"begin":[0,3000000],"length":[1000000,1000001],"wait":[0,3000000],"name":[0,1])"),
+      std::string::npos);
   EXPECT_NE(page.find(R"("from":[-1,0])"), std::string::npos);
   EXPECT_NE(page.find(R"("values":[8,7])"), std::string::npos);
   EXPECT_NE(page.find(R"("begin":[0,500000],"busy":[250000,1000000])"), std::string::npos);
