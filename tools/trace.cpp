@@ -1,12 +1,18 @@
 // weft trace import: traces of other tools become jobs, with an account of every event.
 #include <cstdio>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tools/verbs.h"
 #include "weft/base/file.h"
 #include "weft/base/plural.h"
+#include "weft/base/printable.h"
+#include "weft/base/text.h"
+#include "weft/trace/chrome.h"
 #include "weft/trace/kineto.h"
 #include "weft/trace/replay.h"
+#include "weft/view/timeline.h"
 
 namespace weft::tools {
 namespace {
@@ -63,6 +69,44 @@ void import_verb(const Options& options) {
     std::printf("give -o FILE.job to keep the job, and weft sim FILE.job --machine NAME to play it elsewhere\n");
 }
 
+struct ShowOptions {
+  std::string file, out;
+  int64_t most_spans = int64_t{1} << 20;
+};
+
+view::Timeline timeline_of(const trace::ChromeTrace& t, const std::string& name) {
+  view::Timeline out;
+  out.title = name;
+  out.note = "grey: waiting; what lies inside another span stands on a row of its own";
+  out.end_ps = (t.end_ns - t.begin_ns) * 1000;
+  out.facts = {{"time", human_ns(static_cast<double>(t.end_ns - t.begin_ns))},
+               {"spans", fmt::format("{}", t.spans.size())}};
+  for (const auto& [what, entry] : t.dropped.entries)
+    out.facts.emplace_back("not drawn", fmt::format("{} {}", entry.count, what));
+  out.causes = {"what the trace does not say"};
+  std::map<std::string, uint32_t> names;
+  for (const trace::ChromeTrace::Track& track : t.tracks)
+    out.tracks.push_back({printable(track.process), printable(track.thread)});
+  for (const trace::ChromeTrace::Span& s : t.spans) {
+    const auto [at, fresh] = names.try_emplace(s.name, static_cast<uint32_t>(out.names.size()));
+    if (fresh) out.names.push_back(printable(s.name));
+    out.bars.push_back({s.track, at->second, (s.wait_ns - t.begin_ns) * 1000, (s.begin_ns - t.begin_ns) * 1000,
+                        (s.end_ns - t.begin_ns) * 1000, 0, view::Timeline::none});
+  }
+  return out;
+}
+
+void show_verb(const ShowOptions& options) {
+  const std::string name = std::filesystem::path(options.file).filename().string();
+  const trace::ChromeTrace t =
+      trace::read_chrome(name, file_text(options.file), static_cast<size_t>(options.most_spans));
+  write_file(options.out, view::html(timeline_of(t, name)));
+  std::printf("%s on %s, %s: %s\n", counted(static_cast<int64_t>(t.spans.size()), "span").c_str(),
+              counted(static_cast<int64_t>(t.tracks.size()), "row").c_str(),
+              human_ns(static_cast<double>(t.end_ns - t.begin_ns)).c_str(), options.out.c_str());
+  print_tally("dropped", t.dropped);
+}
+
 }  // namespace
 
 Verb add_trace(CLI::App& app) {
@@ -78,7 +122,17 @@ Verb add_trace(CLI::App& app) {
   import->add_option("files", options->files, "one JSON file a rank, as torch.profiler writes them")->required();
   import->add_option("-o,--output", options->out, "write the job into this file");
   import->add_flag("--json", options->json, "print JSON");
-  return [options] { import_verb(*options); };
+  auto shown = std::make_shared<ShowOptions>();
+  CLI::App* show =
+      verb->add_subcommand("show", "draw a Chrome trace (of WEFT_TIMELINE, weft sim --trace, a profiler) as a page");
+  show->footer(
+      "  WEFT_TIMELINE=run.json weft run examples/adam.weft --size P=1Mi && weft trace show run.json -o run.html");
+  show->add_option("file", shown->file, "the trace, at most 64 MiB")->required();
+  show->add_option("-o,--output", shown->out, "write the page (HTML) into this file")->required();
+  show->add_option("--most-spans", shown->most_spans, "spans that it may have")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 26))
+      ->capture_default_str();
+  return [options, shown, show] { show->parsed() ? show_verb(*shown) : import_verb(*options); };
 }
 
 }  // namespace weft::tools

@@ -112,5 +112,7 @@ if(TARGET weft)
             "f=$(mktemp) && a=$(${ring}) && b=$(${ring} --timeline $f | grep -v '^# .* recorded' | grep -v '^# critical path'); rm $f; test \"$a\" = \"$b\" && echo same")
   weft_says(sim.too_many_spans 2 "the trace passed 100 steps or messages" "${ring} --timeline /tmp/weft_never.html --most-spans 100")
   weft_says(sim.pictures_of_one_run 1 "show one run of a plan" "$W sim all_reduce -b 64K -e 1M -f 2 --timeline /tmp/weft_never.html")
+  weft_says(trace.of_a_real_run 0 "rank 1 is drawn"
+            "f=$(mktemp) && WEFT_TIMELINE=$f $W run examples/adam.weft --size P=100 --rounds 1 && $W trace show $f -o $f.html && grep -q 'rank 1' $f.html && echo rank 1 is drawn; c=$?; rm -f $f $f.html; exit $c")
   weft_says(sim.pictures_nowhere 2 "/nowhere/x.html" "${ring} --timeline /nowhere/x.html")
 endif()
