@@ -12,8 +12,7 @@
 namespace weft::trace {
 namespace {
 
-using Json =
-    nlohmann::basic_json<std::map, std::vector, std::string, bool, std::int64_t, std::uint64_t, long double>;
+using Json = nlohmann::basic_json<std::map, std::vector, std::string, bool, std::int64_t, std::uint64_t, long double>;
 
 std::string text_of(const Json& object, const char* key) {
   const auto at = object.find(key);
@@ -53,7 +52,8 @@ class Reader {
     try {
       return Json::parse(text);
     } catch (const Json::parse_error& error) {
-      throw Error(ErrorKind::user, fmt::format("{}: byte {}: {}", name_, error.byte, error.what()), "is the file whole?");
+      throw Error(ErrorKind::user, fmt::format("{}: byte {}: {}", name_, error.byte, error.what()),
+                  "is the file whole?");
     }
   }
   void event(const Json& e, const std::string& where) {

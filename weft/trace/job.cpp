@@ -11,7 +11,7 @@
 namespace weft::trace {
 namespace {
 
-constexpr int64_t most_ns = int64_t{1} << 53, most_ranks = 1 << 20;
+constexpr int64_t most_ranks = 1 << 20;
 
 std::string ranks_text(const std::vector<int>& ranks) {
   std::string text;

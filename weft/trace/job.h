@@ -19,6 +19,8 @@
 
 namespace weft::trace {
 
+constexpr int64_t most_ns = int64_t{1} << 53;  // of a time in a job: a hundred days
+
 struct Group {
   std::string name;
   std::vector<int> ranks;  // ascending

@@ -16,6 +16,7 @@ namespace {
 using sim::NcclCollective;
 
 constexpr int64_t most_back = 64;  // ranges that may nest around a launch
+constexpr int64_t most_elements = int64_t{1} << 50;
 
 std::string plain(std::string_view name) {
   std::string out;
@@ -141,11 +142,13 @@ class RankReader {
     if (!problem.empty()) return problem;
     const auto members = static_cast<int64_t>(job_.groups[static_cast<size_t>(o.group)].ranks.size());
     const int64_t in = call.in >= 0 ? call.in : barrier && call.dims < 0 ? 1 : call.dims;
-    if (o.collective == NcclCollective::all_gather)
-      o.elements = call.out > 0 ? call.out : in * members;
-    else
-      o.elements = std::max(in, o.collective == NcclCollective::all_reduce ? -1 : call.out);
     if (in < 0 && call.out < 0) return "without a size";
+    if (std::max(in, call.out) > most_elements / members)
+      return fmt::format("of {} elements, which cannot be", std::max(in, call.out));
+    if (o.collective == NcclCollective::all_gather)
+      o.elements = std::max({call.out, in * members, int64_t{0}});
+    else
+      o.elements = std::max({in, o.collective == NcclCollective::all_reduce ? -1 : call.out, int64_t{0}});
     return "";
   }
   std::string find_group(const Call& call, const GpuEvent& g, Operation& o) {
@@ -154,7 +157,7 @@ class RankReader {
                                     [&](const ProcessGroup& p) { return p.name == call.group_name; });
     if (ranks.empty() && !call.group_name.empty() && named != file_.groups.end()) ranks = named->ranks;
     if (ranks.empty() && call.group_size > 0 && call.group_first >= 0 && call.group_stride > 0 &&
-        call.group_size <= ranks_) {
+        call.group_size <= ranks_ && call.group_first < ranks_ && call.group_stride <= ranks_) {
       for (int64_t i = 0; i < call.group_size; ++i)
         ranks.push_back(static_cast<int>(std::min<int64_t>(call.group_first + i * call.group_stride, ranks_)));
     }
@@ -218,6 +221,17 @@ int ranks_of(std::vector<KinetoFile>& files) {
   return ranks;
 }
 
+// Times that a job can hold: a clock that jumps makes others.
+void check_times(const RankLine& line, const std::string& file) {
+  int64_t most = line.begin_ns;
+  for (const Item& item : line.items)
+    if (item.kind == Item::Kind::work) most = std::max(most, item.value);
+  for (const Operation& o : line.operations) most = std::max(most, o.measured_ns);
+  if (most > most_ns)
+    throw Error(ErrorKind::user, fmt::format("{}: a stretch of {:.0f} days", file, static_cast<double>(most) / 8.64e13),
+                "a time in it is wrong, or its clock is days off the first file's");
+}
+
 Imported import_files(std::vector<KinetoFile> files, Report report) {
   if (files.empty()) throw Error(ErrorKind::user, "no trace to import");
   Imported out;
@@ -234,6 +248,7 @@ Imported import_files(std::vector<KinetoFile> files, Report report) {
   if (missing > 0) out.report.assumed.add("ranks without a trace: taken never to be late", times.front().file, missing);
   check_groups(out.job, times);
   align_clocks(out.job, times, out.report);
+  for (size_t r = 0; r < times.size(); ++r) check_times(out.job.lines[r], times[r].file);
   return out;
 }
 

@@ -24,9 +24,7 @@ TEST(Chrome, TracksWaitsAndNests) {
   ASSERT_EQ(t.spans.size(), 4u);
   EXPECT_EQ(t.end_ns - t.begin_ns, 10877);
   for (const ChromeTrace::Span& s : t.spans) {
-    if (s.name == "inner") {
-      EXPECT_EQ(t.tracks[s.track].thread, "lane main (2)");
-    }
+    if (s.name == "inner") { EXPECT_EQ(t.tracks[s.track].thread, "lane main (2)"); }
     if (s.name == "outer") {
       EXPECT_EQ(s.begin_ns, t.begin_ns);
       EXPECT_EQ(t.tracks[s.track].process, "rank 3");
@@ -52,7 +50,8 @@ TEST(Chrome, WhatIsRefused) {
   EXPECT_NE(why("{}").find("no list of traceEvents"), std::string::npos);
   EXPECT_NE(why("3").find("no list of traceEvents"), std::string::npos);
   EXPECT_EQ(why("[1,null,\"x\",{}]"), "nothing was wrong");
-  EXPECT_NE(why(R"([{"ph":"X","ts":1,"dur":1},{"ph":"X","ts":2,"dur":1}])", 1).find("more than 1 spans"), std::string::npos);
+  EXPECT_NE(why(R"([{"ph":"X","ts":1,"dur":1},{"ph":"X","ts":2,"dur":1}])", 1).find("more than 1 spans"),
+            std::string::npos);
   EXPECT_EQ(why(R"([{"ph":"X","ts":1e300,"dur":1},{"ph":"X","ts":"2","dur":1}])"), "nothing was wrong");
 }
 
