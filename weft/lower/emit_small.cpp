@@ -140,6 +140,9 @@ void Emitter::small_fold(const ir::Op& op) {
                   "all_gather the large value that it is made of, or all_reduce each fold");
   };
   for (const ir::Name& arg : op.args) refuse_part(work_.value(arg));
+  if (op.cut)
+    unsupported(op, fmt::format("a fold of {} in parts, which every rank holds whole here", op.args[0]),
+                fmt::format("leave the fold whole: every rank folds all of {}", op.args[0]));
   if (v.grade != Grade::one)
     unsupported(op, fmt::format("a fold of {}, which is a fold itself, over some of its dimensions", op.args[0]),
                 "fold the large value over all of these dimensions at once: sum(x, 1, 2)");

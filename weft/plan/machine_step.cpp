@@ -33,8 +33,12 @@ bool gives_cells(const Instance& instance, const AssembledBlock& block, const Fl
   return !block.head.loop || in_loop_spaces(block, instance.buffer_space(operand.name));
 }
 
-bool is_derived(const Instance& instance, const FlatOperand& operand) {
-  return instance.plan().spaces[static_cast<size_t>(instance.buffer_space(operand.name))].derived != Space::Derived::no;
+// Who gives a step its cells: what has cells of its own, before what meets them through a derived space, before single
+// elements, which outside of loops meet every cell alike.
+int leads(const Instance& instance, const AssembledBlock& block, const FlatOperand& operand) {
+  const int space = instance.buffer_space(operand.name);
+  if (!block.head.loop && instance.fixed_count(space) == 1) return 2;
+  return instance.plan().spaces[static_cast<size_t>(space)].derived != Space::Derived::no;
 }
 
 Dtype wider(Dtype a, Dtype b) { return size_bytes(a) >= size_bytes(b) ? a : b; }
@@ -56,10 +60,9 @@ int main_operand(const Instance& instance, const AssembledBlock& block, const Fl
   if (is_tile(instance, flat))
     for (size_t i = sources; i < flat.operands.size(); ++i)
       if (gives_cells(instance, block, flat.operands[i])) return static_cast<int>(i);
-  for (const bool coarse :
-       {false, true})  // what meets it through a derived space does not lead while there is a finer one
+  for (const int rank : {0, 1, 2})
     for (size_t i = 0; i < flat.operands.size(); ++i)
-      if (gives_cells(instance, block, flat.operands[i]) && (coarse || !is_derived(instance, flat.operands[i])))
+      if (gives_cells(instance, block, flat.operands[i]) && leads(instance, block, flat.operands[i]) == rank)
         return static_cast<int>(i);
   return -1;
 }

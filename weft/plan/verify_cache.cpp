@@ -13,7 +13,7 @@ namespace weft::plan {
 
 namespace {
 
-constexpr int verifier_version = 1;  // raised when a rule changes: old verdicts are forgotten
+constexpr int verifier_version = 2;  // raised when a rule changes: old verdicts are forgotten
 
 std::filesystem::path path_of(const std::string& key) { return cache_directory() / "verdicts" / hash_hex(key); }
 

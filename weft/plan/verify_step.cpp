@@ -133,14 +133,23 @@ Term SymbolicRun::read(const Event& event, const Named& named, const Coord& coor
   return cell.term;
 }
 
-SymbolicRun::Source SymbolicRun::load(const Event& event, const Named& named, bool tile) {
+// Whether cells of a derived space find their elements from the step's: a `fixed` space that is no other's and that it is not
+// derived of has none to find them from, and every element but the first would be passed over.
+bool SymbolicRun::meets(const Space& derived, int space, int main_space) const {
+  if (main_space < 0 || subject_->instance.fixed_count(space) == 1) return true;
+  const Space& main = at(subject_->instance.plan().spaces, main_space);
+  return main.kind != Space::Kind::fixed || main.derived != Space::Derived::no || derived.of == main.name;
+}
+
+SymbolicRun::Source SymbolicRun::load(const Event& event, const Named& named, bool tile, int main_space) {
   Source source;
   source.dtype = subject_->instance.dtype(named.operand->name);
   for (const Coord& coord : named.cells) source.terms.push_back(read(event, named, coord));
   if (named.aligned) return source;
   const int space = subject_->instance.buffer_space(named.operand->name);
   const Space& text = at(subject_->instance.plan().spaces, space);
-  if (!tile && text.derived == Space::Derived::no && subject_->instance.fixed_count(space) != 1) {
+  if (!tile && (text.derived == Space::Derived::no ? subject_->instance.fixed_count(space) != 1
+                                                   : !meets(text, space, main_space))) {
     report(event, "V2",
            fmt::format("{} lies in space {}, which does not meet the step's cells. Remedy: put the space into the "
                        "loop, or derive it (of ... by ...)",
@@ -159,6 +168,7 @@ std::vector<SymbolicRun::Source> SymbolicRun::sources(const Event& event, std::v
   const bool tile = is_tile(subject_->instance, flat);
   std::vector<Source> list;
   size_t next_named = 0, next_message = 0;
+  const int main_space = main < 0 ? -1 : subject_->instance.buffer_space(at(named, main).operand->name);
   for (size_t i = 0; i < size_t{flat.reduced} + flat.others; ++i) {
     const FlatOperand& operand = flat.operands[i];
     if (operand.kind == Operand::Kind::constant) {
@@ -168,7 +178,7 @@ std::vector<SymbolicRun::Source> SymbolicRun::sources(const Event& event, std::v
     }
     for (int p = 0; p < operand.peer_count; ++p) {
       if (operand.kind == Operand::Kind::slice) {
-        list.push_back(load(event, named[next_named++], tile));
+        list.push_back(load(event, named[next_named++], tile, main_space));
         continue;
       }
       Message& message = messages[next_message++];

@@ -106,7 +106,7 @@ Directive parse_directive(const SourceLine& line) {
     directive.words[0].pop_back();
   else if (block)
     fail_at(ErrorKind::user, line, w[0], "F1", "a group has a name and a colon", fmt::format("{} f: a b ...", w[0]));
-  if (directive.words.empty())
+  if (directive.words.size() < (block ? 2u : 1u))
     fail_at(ErrorKind::user, line, w[0], "F5", fmt::format("{} what?", w[0]), usage_of(w[0]));
   for (const std::string& word : directive.words)
     if (!is_identifier(word) && word.find_first_not_of("0123456789") != std::string::npos)

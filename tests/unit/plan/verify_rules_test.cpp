@@ -124,6 +124,19 @@ TEST(VerifyV2, RejectsASpaceThatDoesNotMeetTheLoop) {
                   "  loop s:\n    x[0 : n], w[0] -> add -> y[0 : n]\n"),
           "V2", "does not meet");
 }
+// Three elements have no rows of another space to meet: all but the first would be passed over. One element meets each row
+// alike, wherever it stands, and the rows lead.
+TEST(VerifyV2, RejectsRowsThatMeetOtherElements) {
+  const auto text = [](const std::string& elements) {
+    return plan_of("channels 1\n" + copy_space + "space t parts 1 fixed R of s by row\nspace k parts 1 fixed " +
+                       elements + "\nspace one parts 1 fixed\n" + copy_buffers +
+                       "buffer v k f32 in\nbuffer w t f32 in\nbuffer z one f32 out\n" + copy_post +
+                       "post z[p] = dot(v[0], w[0])\nkernel dot: a, b -> y\n  y = sum(a * b)\n",
+                   "  loop s:\n    x[0 : n] -> y[0 : n]\n  0 -> z[0]\n  v[0], w[0] -> dot -> +z[0]\n");
+  };
+  rejects(text("3"), "V2", "does not meet");
+  accepts(text("1"));
+}
 TEST(VerifyV2, RejectsADepthOutsideLoops) {
   rejects(plan_of("channels 1\n" + copy_space + copy_buffers + "buffer t s f32 scratch depth 2\n" + copy_post,
                   "  x[0] -> t[0]\n  loop s:\n    x[0 : n] -> y[0 : n]\n"),

@@ -71,6 +71,7 @@ TEST(Text, ErrorsHaveALineAndARule) {
   refused(head + "shuffle a\n", "F4", "2:1: ");
   refused(head + "split\n", "F5", "2:1: ");
   refused(head + "fuse f a b\n", "F1", "2:1: ");
+  refused(head + "fuse f:\n", "F5", "2:1: ");
   refused(head + "fuse\n", "F1", "2:1: ");
   refused(head + "split a,b\n", "F1", "2:7: ");
   refused(head + "launch\n", "F1", "2:1: ");
