@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Benchmarks against peers, taken alternately in one run: a table with goals, or figures as JSON.
 
-    ./dev bench optimizer|collectives|torch [--json] [--rounds N] [--only TEXT]      ./dev bench --list
+    ./dev bench optimizer|collectives|torch|sim|fuzz [--json] [--rounds N] [--only TEXT]      ./dev bench --list
 
 Peers run as processes that block until told to take one step, so that what disturbs the machine disturbs all alike.
 A figure is a median over rounds (a ratio: the median of the rounds' own ratios); spread is the interquartile range over
@@ -396,7 +396,13 @@ def torch_suite(figures):
     room.torch(figures)
 
 
-BENCHMARKS = {"optimizer": optimizer, "torch": torch_suite, "collectives": collectives, "sim": simulator,
+def fuzzing(figures):
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import fuzz as room
+    room.fuzz(figures)
+
+
+BENCHMARKS = {"optimizer": optimizer, "torch": torch_suite, "collectives": collectives, "sim": simulator, "fuzz": fuzzing,
               "accuracy": lambda figures: simulator(figures, accuracy=True)}
 
 

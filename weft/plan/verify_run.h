@@ -139,8 +139,8 @@ class SymbolicRun : public Domain {
   void name_cells(const Event& event, std::vector<Named>& named, int& main);
   void check_sizes(const Event& event, const std::vector<Named>& named, int main);
   Term read(const Event& event, const Named& named, const Coord& coord);
-  bool meets(const Space& derived, int space, int main_space) const;
-  Source load(const Event& event, const Named& named, bool tile, int main_space);
+  void check_meetings(const Event& event, const std::vector<Named>& named, int main);
+  Source load(const Event& event, const Named& named, bool tile);
   std::vector<Source> sources(const Event& event, std::vector<Message>& messages, const std::vector<Named>& named,
                               int main);
   void values(const Event& event, const std::vector<Source>& sources, const std::vector<Named>& named, int main,

@@ -112,6 +112,27 @@ void SymbolicRun::check_sizes(const Event& event, const std::vector<Named>& name
   }
 }
 
+// V2: what is of a derived space and not aligned finds its elements from the step's, which must be of the space that it is
+// derived of: an element of another has another position, and would meet another row.
+void SymbolicRun::check_meetings(const Event& event, const std::vector<Named>& named, int main) {
+  if (is_tile(subject_->instance, event.what->flat)) return;
+  const auto& spaces = subject_->instance.plan().spaces;
+  const Space& its = at(spaces, subject_->instance.buffer_space(at(named, main).operand->name));
+  for (const Named& other : named) {
+    const int space = subject_->instance.buffer_space(other.operand->name);
+    const Space& derived = at(spaces, space);
+    if (other.aligned || derived.derived == Space::Derived::no || its.derived != Space::Derived::no) continue;
+    if (derived.of == its.name || its.like == derived.of || subject_->instance.fixed_count(space) == 1) continue;
+    report(event, "V2",
+           fmt::format(
+               "{} lies in space {}, which does not meet the step's cells: it is derived of {}, and they are of {}. "
+               "Remedy: put it into a space of them, or read it outside of the loop",
+               at(subject_->instance.plan().buffers, other.operand->name).name, derived.name, derived.of, its.name),
+           "", "meets" + std::to_string(space));
+    throw Halt{};
+  }
+}
+
 Term SymbolicRun::read(const Event& event, const Named& named, const Coord& coord) {
   const int buffer = named.operand->name;
   Cell& cell = memory_[memory_.index(named.rank, buffer, coord, event.turn)];
@@ -133,23 +154,14 @@ Term SymbolicRun::read(const Event& event, const Named& named, const Coord& coor
   return cell.term;
 }
 
-// Whether cells of a derived space find their elements from the step's: a `fixed` space that is no other's and that it is not
-// derived of has none to find them from, and every element but the first would be passed over.
-bool SymbolicRun::meets(const Space& derived, int space, int main_space) const {
-  if (main_space < 0 || subject_->instance.fixed_count(space) == 1) return true;
-  const Space& main = at(subject_->instance.plan().spaces, main_space);
-  return main.kind != Space::Kind::fixed || main.derived != Space::Derived::no || derived.of == main.name;
-}
-
-SymbolicRun::Source SymbolicRun::load(const Event& event, const Named& named, bool tile, int main_space) {
+SymbolicRun::Source SymbolicRun::load(const Event& event, const Named& named, bool tile) {
   Source source;
   source.dtype = subject_->instance.dtype(named.operand->name);
   for (const Coord& coord : named.cells) source.terms.push_back(read(event, named, coord));
   if (named.aligned) return source;
   const int space = subject_->instance.buffer_space(named.operand->name);
   const Space& text = at(subject_->instance.plan().spaces, space);
-  if (!tile && (text.derived == Space::Derived::no ? subject_->instance.fixed_count(space) != 1
-                                                   : !meets(text, space, main_space))) {
+  if (!tile && text.derived == Space::Derived::no && subject_->instance.fixed_count(space) != 1) {
     report(event, "V2",
            fmt::format("{} lies in space {}, which does not meet the step's cells. Remedy: put the space into the "
                        "loop, or derive it (of ... by ...)",
@@ -168,7 +180,6 @@ std::vector<SymbolicRun::Source> SymbolicRun::sources(const Event& event, std::v
   const bool tile = is_tile(subject_->instance, flat);
   std::vector<Source> list;
   size_t next_named = 0, next_message = 0;
-  const int main_space = main < 0 ? -1 : subject_->instance.buffer_space(at(named, main).operand->name);
   for (size_t i = 0; i < size_t{flat.reduced} + flat.others; ++i) {
     const FlatOperand& operand = flat.operands[i];
     if (operand.kind == Operand::Kind::constant) {
@@ -178,7 +189,7 @@ std::vector<SymbolicRun::Source> SymbolicRun::sources(const Event& event, std::v
     }
     for (int p = 0; p < operand.peer_count; ++p) {
       if (operand.kind == Operand::Kind::slice) {
-        list.push_back(load(event, named[next_named++], tile, main_space));
+        list.push_back(load(event, named[next_named++], tile));
         continue;
       }
       Message& message = messages[next_message++];
@@ -256,6 +267,7 @@ void SymbolicRun::compute(const Event& event, std::vector<Message>& messages, in
     throw Halt{};
   }
   check_sizes(event, named, main);
+  check_meetings(event, named, main);
   std::vector<std::vector<TermOutput>> results;
   Dtype nominal = Dtype::f32;
   values(event, sources(event, messages, named, main), named, main, results, nominal);

@@ -203,6 +203,7 @@ class Launcher {
   void run(const Agreement& how, uint64_t seed, const std::function<void(int)>& between) {
     plan::InterpretOptions options;
     options.seed = seed;
+    options.delay = how.delay;
     options.launches = how.launches;
     options.chunk_elements = how.chunk.empty() ? lowered_.chunk_elements : how.chunk;
     plan::interpret(instance_, args_, options, between);

@@ -27,6 +27,7 @@ struct Agreement {
   double tolerance = 2e-5;  // relative to 1 + |value|
   bool exact = false;       // integer programs
   bool round_named = true;
+  double delay = 0;            // of the interpreter's lanes
   std::vector<int64_t> chunk;  // per space; empty: the lowered one's
 };
 

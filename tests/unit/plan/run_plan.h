@@ -21,6 +21,7 @@ struct PlanSizes {
   std::vector<int64_t> segments;  // lengths of the even spaces' tensors; empty: none
   std::function<int64_t(int space, int rank, int64_t part)> given;
   std::vector<expr::ScalarValue> scalars;
+  std::optional<Meeting> row, column;  // how spaces derived by row and by column meet the others
 };
 
 class PlanRun {
@@ -92,6 +93,8 @@ class PlanRun {
                      1};
     if (s.kind == Space::Kind::fixed && (s.derived != Space::Derived::no || instance.fixed_count(space) >= 0))
       out.extent = Cut{};
+    if (s.derived == Space::Derived::row) out.meeting = sizes_.row;
+    if (s.derived == Space::Derived::column) out.meeting = sizes_.column;
     if (s.kind == Space::Kind::given) {
       Given counts;
       for (int64_t p = 0; p < instance.parts(space); ++p) counts.counts.push_back(sizes_.given(space, rank, p));

@@ -186,13 +186,13 @@ void compare(const plan::Instance& instance, int rank, int launch, const std::ve
   }
 }
 
-void add_delays(Communicator& communicator, int rank) {
+void add_delays(Communicator& communicator, int rank, unsigned pauses) {
   auto random = std::make_shared<std::minstd_rand>(static_cast<unsigned>(rank * 7919 + 1));
-  communicator.internals().delay_hook = [random](const char*) {
+  communicator.internals().delay_hook = [random, pauses](const char*) {
     const unsigned draw = (*random)() % 256;
-    if (draw == 0)
+    if (draw < pauses)
       std::this_thread::sleep_for(std::chrono::microseconds(20 + (*random)() % 100));
-    else if (draw < 8)
+    else if (draw < pauses + 7)
       std::this_thread::yield();
   };
 }
@@ -205,7 +205,7 @@ void run_and_compare(const Start& run, const plan::Plan& plan, int ranks, const 
       [&](transport::Transport& transport) {
         const auto kernels = kernel::evaluator_library();
         Communicator communicator(transport, *kernels);
-        if (options.delays) add_delays(communicator, transport.rank());
+        if (options.delays) add_delays(communicator, transport.rank(), options.pauses);
         LoadOptions load;
         load.params = sizes.params;
         load.chunk_elements = sizes.chunk_elements;

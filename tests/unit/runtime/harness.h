@@ -90,6 +90,7 @@ Expected interpret(const plan::Plan& plan, int ranks, const Sizes& sizes, int la
 struct RunOptions {
   int launches = 3;
   bool delays = false;        // random pauses between steps
+  unsigned pauses = 1;        // of 256 steps
   bool asynchronous = false;  // all launches started, then waited for
   int64_t timeout_ns = 20'000'000'000;
 };
