@@ -159,6 +159,11 @@ ir::Sizes sizes_of(const ir::Program& program, const ProgramOptions& options) {
       sizes.dims[name] = count;
   }
   const std::vector<std::string> declared = ir::dims(program);
+  for (const ir::HeaderDecl& decl : program.header)  // one count for each rank
+    if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl))
+      if (const ir::TensorDecl* counts = ir::find_tensor(program, ragged->counts);
+          counts && !counts->type.shape.empty())
+        sizes.dims.try_emplace(counts->type.shape[0].name, sizes.ranks);
   take_suggested(options.file, lists, sizes);
   for (const auto& [name, value] : sizes.dims)
     if (std::find(declared.begin(), declared.end(), name) == declared.end())

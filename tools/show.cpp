@@ -70,7 +70,7 @@ std::string show_program(const Options& options) {
   lowering.mapped = !options.private_buffers;
   const lower::Lowered lowered = lower::lower(scheduled, schedule.launches, lowering);
   if (options.as != "stats") return show_plan(lowered.plan, options, lowered.stream);
-  return plan_stats(lowered.plan, sizes.ranks, lower::launch_args(lowered, sizes, 0, {}),
+  return plan_stats(lowered.plan, sizes.ranks, lower::common_launch_args(lowered, sizes),
                     tune::chunk_elements(lowered, sizes.ranks), options.program.json);
 }
 

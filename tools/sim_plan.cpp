@@ -28,7 +28,7 @@ SimSubject program_of(const SimOptions& options, const topo::Cluster& cluster) {
   lowering.mapped = sim::nodes_of(cluster, sizes.ranks) == 1;
   const lower::Lowered lowered = lower::lower(schedule::replay(program, schedule), schedule.launches, lowering);
   return {fmt::format("{}, schedule {}", program.name, options.schedule), lowered.plan,
-          lower::launch_args(lowered, sizes, 0, {}), tune::chunk_elements(lowered, sizes.ranks), sizes.ranks};
+          lower::common_launch_args(lowered, sizes), tune::chunk_elements(lowered, sizes.ranks), sizes.ranks};
 }
 
 SimSubject plan_of(const SimOptions& options, const topo::Cluster& cluster) {

@@ -66,7 +66,7 @@ class ClusterSearch {
     options.fold = sim::Fold::always;
     options.most_messages = most_messages;
     const lower::Lowered& lowered = trial.lowered;
-    SimSubject subject{trial.label, lowered.plan, lower::launch_args(lowered, search_.sizes, 0, {}),
+    SimSubject subject{trial.label, lowered.plan, lower::common_launch_args(lowered, search_.sizes),
                        tune::chunk_elements(lowered, search_.ranks), search_.ranks};
     try {
       SimResult result = simulate_subject(cluster_, subject, options, with_bound);

@@ -44,6 +44,29 @@ schedule::Schedule tune_now(runtime::Communicator& communicator, const ir::Progr
   return schedule;
 }
 
+// No rank sends or gets more rows than there is memory for. All ranks see all counts, so all of them refuse alike.
+void check_rows(const std::string& ragged, const std::vector<std::vector<int64_t>>& counts, const ir::Sizes& sizes) {
+  const auto check = [&](size_t rank, int64_t rows, const std::string& size, const char* does) {
+    const int64_t most = ir::shape_of({{size, 1, false}}, sizes)[0];
+    if (rows > most)
+      throw Error(ErrorKind::user, fmt::format("rank {} {} {} rows, {} is {}", rank, does, rows, size, most),
+                  fmt::format("prepare with a larger {}, or send fewer rows", size));
+  };
+  std::vector<int64_t> got(counts.size(), 0);
+  for (size_t from = 0; from < counts.size(); ++from) {
+    int64_t sent = 0;
+    for (size_t to = 0; to < counts[from].size(); ++to) {
+      const int64_t count = counts[from][to];
+      if (count < 0 || count > (int64_t{1} << 48))
+        throw Error(ErrorKind::user, fmt::format("{} rows of {} from rank {} to rank {}", count, ragged, from, to),
+                    "counts are not negative, and no more rows than there are");
+      sent += count, got[to] += count;
+    }
+    check(from, sent, ragged, "sends");
+  }
+  for (size_t to = 0; to < got.size(); ++to) check(to, got[to], ragged + ".t", "gets");
+}
+
 }  // namespace
 
 struct Executable::Impl {
@@ -69,6 +92,9 @@ struct Executable::Impl {
   int64_t whole_bytes(int buffer) const;
   // Pieces of a state that this rank holds. Error(user): no state, or nobody bound it.
   std::vector<api::Piece> state_pieces(const ir::Name& name);
+  // Ragged rows: the counts that are bound now, those of all ranks. Collective; Error(user) on all alike.
+  void count_rows();
+  std::string own_counts(const ir::RaggedDecl& ragged);
   // Of a value over `tensors P` that this rank holds whole: elements of each tensor. Null: it is one piece.
   const std::vector<int64_t>* lengths(const ir::Name& name) const;
 };
@@ -90,6 +116,36 @@ const std::vector<int64_t>* Executable::Impl::lengths(const ir::Name& name) cons
   if (lowered.spaces[space].tensors.empty() || b.own) return nullptr;
   const plan::SegmentTable* table = args.spaces[space].segments;
   return table ? &table->lengths : nullptr;
+}
+
+void Executable::Impl::count_rows() {
+  for (const ir::HeaderDecl& decl : program.header) {
+    const auto* ragged = std::get_if<ir::RaggedDecl>(&decl);
+    if (!ragged) continue;
+    std::vector<std::vector<int64_t>> counts;
+    for (const std::string& row : communicator.transport().exchange(own_counts(*ragged), "counts of rows")) {
+      counts.emplace_back();
+      for (const std::string& count : words(row)) counts.back().push_back(std::stoll(count));
+    }
+    check_rows(ragged->name, counts, sizes);
+    if (const auto known = sizes.counts.find(ragged->name); known != sizes.counts.end() && known->second == counts)
+      continue;
+    sizes.counts[ragged->name] = std::move(counts);
+    args.spaces = lower::launch_args(lowered, sizes, communicator.rank(), {}).spaces;
+    bound.reset();
+  }
+}
+
+// The counts that this rank's rows were sorted by, one for each rank.
+std::string Executable::Impl::own_counts(const ir::RaggedDecl& ragged) {
+  const auto* memory = std::get_if<plan::Dense>(&binding(ragged.counts));
+  if (!memory || !memory->data)
+    throw Error(ErrorKind::user, fmt::format("{} has no memory yet", ragged.counts), "bind() it first");
+  const Dtype dtype = *parse_dtype(lowered.plan.buffers[static_cast<size_t>(buffer(ragged.counts))].dtype);
+  std::string text;
+  for (int64_t rank = 0; rank < sizes.ranks; ++rank)
+    text += fmt::format("{} ", load_i64(dtype, static_cast<std::byte*>(memory->data) + rank * size_bytes(dtype)));
+  return text;
 }
 
 void Executable::Impl::bind(const ir::Name& name, plan::Binding memory) {
@@ -224,6 +280,7 @@ void Executable::bind(const ir::Name& name, std::vector<void*> tensors) {
 }
 
 void Executable::launch(const std::map<std::string, double>& scalars) {
+  impl_->count_rows();
   const std::vector<expr::ScalarValue> values = api::launch_scalars(
       impl_->lowered, impl_->sizes, api::typed_scalars(impl_->program, scalars), impl_->communicator.rank());
   if (!impl_->bound) {

@@ -4,6 +4,8 @@
 // to whole values, since a schedule may store them otherwise than the program says.
 #include "weft/api/reference.h"
 
+#include <numeric>
+
 #include "weft/api/pattern.h"
 #include "weft/ir/evaluate_op.h"
 
@@ -24,7 +26,32 @@ std::vector<ir::Tensor> whole_values(std::vector<ir::Tensor> per_rank, const ir:
   return per_rank;
 }
 
+// Ragged rows are as many as this rank has.
+std::vector<int64_t> shape_on(const ir::Program& program, const ir::Shape& shape, const ir::Sizes& sizes, int rank) {
+  std::vector<int64_t> out;
+  for (const ir::Size& size : shape) {
+    const bool ragged = ir::ragged_of(program, size.name) != nullptr;
+    const std::vector<int64_t> parts = ragged ? ir::ragged_parts(sizes, size.name, rank) : std::vector<int64_t>{};
+    out.push_back(ragged ? std::accumulate(parts.begin(), parts.end(), int64_t{0}) : ir::shape_of({size}, sizes)[0]);
+  }
+  return out;
+}
+
+ir::Tensor counts_tensor(const ir::Sizes& sizes, const ir::RaggedDecl& counted, Dtype dtype, int rank) {
+  ir::Tensor tensor;
+  tensor.dtype = dtype;
+  tensor.i = ir::ragged_parts(sizes, counted.name, rank);
+  tensor.shape = {static_cast<int64_t>(tensor.i.size())};
+  return tensor;
+}
+
 }  // namespace
+
+const ir::RaggedDecl* counts_of(const ir::Program& program, const ir::Name& name) {
+  for (const ir::HeaderDecl& decl : program.header)
+    if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl); ragged && ragged->counts == name) return ragged;
+  return nullptr;
+}
 
 ir::Tensor slice(const ir::Tensor& whole, int dim, int rank, int ranks) {
   const auto [begin, end] = ir::slice_of(whole.shape[static_cast<size_t>(dim)], rank, ranks);
@@ -38,10 +65,14 @@ ir::Values patterned_values(const ir::Program& program, const ir::Sizes& sizes, 
       out[tensor.name] = old->second;
       continue;
     }
-    const std::vector<int64_t> shape = ir::shape_of(tensor.type.shape, sizes);
     const auto* sliced = std::get_if<ir::Sliced>(&tensor.type.layout);
     const ir::GroupRanks group = ir::group_ranks(program, tensor.type.group, sizes);
     for (int rank = 0; rank < sizes.ranks; rank++) {
+      if (const ir::RaggedDecl* counted = counts_of(program, tensor.name)) {
+        out[tensor.name].push_back(counts_tensor(sizes, *counted, tensor.type.dtype, rank));
+        continue;
+      }
+      const std::vector<int64_t> shape = shape_on(program, tensor.type.shape, sizes, rank);
       ir::Tensor whole = pattern_tensor(pattern_of(program, tensor.name, rank, launch), tensor.type.dtype, shape);
       out[tensor.name].push_back(
           sliced ? slice(whole, sliced->dim, group.index_of[static_cast<size_t>(rank)], group.size())

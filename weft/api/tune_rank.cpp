@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "weft/api/pattern.h"
+#include "weft/api/reference.h"
 #include "weft/api/scalars.h"
 #include "weft/base/file.h"
 #include "weft/codegen/library.h"
@@ -129,12 +130,23 @@ void TuneRank::load(int id) {
   loaded_ = std::move(next);
 }
 
+void TuneRank::fill_counts(const ir::RaggedDecl& counted, size_t buffer) {
+  const Dtype dtype = *parse_dtype(loaded_->trial->lowered.plan.buffers[buffer].dtype);
+  auto* at = static_cast<std::byte*>(std::get<plan::Dense>(loaded_->args.buffers[buffer]).data);
+  for (const int64_t count : ir::ragged_parts(job_.sizes, counted.name, transport_.rank()))
+    store_i64(dtype, std::exchange(at, at + size_bytes(dtype)), count);
+}
+
 void TuneRank::fill_buffers(bool inputs, bool states) {
   const lower::Lowered& lowered = loaded_->trial->lowered;
   for (size_t i = 0; i < lowered.buffers.size(); i++) {
     const lower::BufferRecipe& recipe = lowered.buffers[i];
     if (!(recipe.state ? states : recipe.input && inputs)) continue;
     const ir::Name& name = recipe.state ? recipe.state_name : recipe.value;
+    if (const ir::RaggedDecl* counted = counts_of(job_.program, name)) {
+      fill_counts(*counted, i);
+      continue;
+    }
     const Pattern pattern = pattern_of(job_.program, name, transport_.rank(), launches_);
     const Dtype dtype = *parse_dtype(lowered.plan.buffers[i].dtype);
     for (const Piece& piece :

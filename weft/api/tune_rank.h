@@ -49,6 +49,7 @@ class TuneRank {
   void rewrite_inputs();
   void launch_once();
   void fill_buffers(bool inputs, bool states);
+  void fill_counts(const ir::RaggedDecl& counted, size_t buffer);
   std::string time(int id, int repeats);
   void remember_digests(int with, int id);
   std::string key_of(const tune::Trial& trial, const ir::Name& name) const;

@@ -86,6 +86,9 @@ class Executable {
     bind(name, static_cast<void*>(data.data()));
   }
 
+  // Where rows are ragged (`ragged T by c`), c says how many of this launch's rows go to each rank: read from its memory
+  // and exchanged first. Error(user) on all ranks where a rank sends more than T, or gets more than T.t (sizes.dims; else
+  // T for each rank).
   void launch(const std::map<std::string, double>& scalars = {});
 
   // States as whole values whatever the schedule stores: collective; every rank gets (gives) all elements, in the

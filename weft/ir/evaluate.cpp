@@ -69,21 +69,17 @@ class Evaluation {
 
   // Rows of a ragged size on this rank; nothing for other sizes.
   std::optional<int64_t> ragged_rows(const Size& size, const GroupRanks& group, int rank) const {
-    for (const HeaderDecl& decl : program_.header) {
-      const auto* ragged = std::get_if<RaggedDecl>(&decl);
-      if (!ragged || (size.name != ragged->name && size.name != ragged->name + ".t")) continue;
-      const std::vector<Tensor>& counts = values_.at(ragged->counts);
-      int64_t rows = 0;
-      if (size.name == ragged->name) {
-        for (const int64_t count : counts[static_cast<size_t>(rank)].i) rows += count;
-      } else {
-        for (const int from : group.members[static_cast<size_t>(group.group_of[static_cast<size_t>(rank)])])
-          rows +=
-              counts[static_cast<size_t>(from)].i.at(static_cast<size_t>(group.index_of[static_cast<size_t>(rank)]));
-      }
-      return rows;
+    const RaggedDecl* ragged = ragged_of(program_, size.name);
+    if (!ragged) return {};
+    const std::vector<Tensor>& counts = values_.at(ragged->counts);
+    int64_t rows = 0;
+    if (size.name == ragged->name) {
+      for (const int64_t count : counts[static_cast<size_t>(rank)].i) rows += count;
+    } else {
+      for (const int from : group.members[static_cast<size_t>(group.group_of[static_cast<size_t>(rank)])])
+        rows += counts[static_cast<size_t>(from)].i.at(static_cast<size_t>(group.index_of[static_cast<size_t>(rank)]));
     }
-    return {};
+    return rows;
   }
 
   std::vector<int64_t> expected_shape(const Type& type, const GroupRanks& group, int rank) const {

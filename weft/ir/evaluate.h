@@ -27,13 +27,20 @@ struct Tensor {
 
 struct Sizes {
   int ranks = 1;
-  std::map<std::string, int64_t> dims;                               // dim and ragged totals
+  std::map<std::string, int64_t> dims;                               // dims; of a ragged T the most rows of a rank
   std::map<std::string, std::vector<std::vector<int64_t>>> tensors;  // `tensors P`: the shapes
   std::map<std::string, expr::ScalarValue> scalars;
+  std::map<std::string, std::vector<std::vector<int64_t>>> counts = {};  // ragged T: rows from each rank to each
 };
+// Rows of ragged T that each rank has for each: as handed in, else a lopsided split of dims[T], the last rank getting none.
+std::vector<std::vector<int64_t>> row_counts(const Sizes& sizes, const std::string& ragged);
+// The ragged size that `name` is: T, or T.t where the counts are those of the other side. Null: it is none.
+const struct RaggedDecl* ragged_of(const Program& program, const std::string& name);
+// What rank has of a ragged size, `T` or `T.t`, part by part.
+std::vector<int64_t> ragged_parts(const Sizes& sizes, const std::string& name, int rank);
 int64_t tensors_total(const Sizes& sizes, const std::string& name);
 std::vector<int64_t> tensors_lengths(const Sizes& sizes, const std::string& name);  // elements of each
-// Concrete shape ("#P": number of tensors). Throws user errors for unknown sizes.
+// Concrete shape ("#P": number of tensors; ragged rows: the most that there may be). Throws user errors for unknown sizes.
 std::vector<int64_t> shape_of(const Shape& shape, const Sizes& sizes);
 // The slice of dimension length n that rank r of k holds: [r*n/k, (r+1)*n/k).
 std::pair<int64_t, int64_t> slice_of(int64_t n, int rank, int ranks);

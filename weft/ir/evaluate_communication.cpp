@@ -88,19 +88,12 @@ Tensor joined(const Op& op, const RankTensors& ranks, const Members& members) {
 }
 
 // ---- all_to_all of local tensors: blocks of rows
-const RaggedDecl* ragged(const Program& program, std::string name) {
-  if (name.ends_with(".t")) name.resize(name.size() - 2);
-  for (const HeaderDecl& decl : program.header)
-    if (const auto* r = std::get_if<RaggedDecl>(&decl); r && r->name == name) return r;
-  return nullptr;
-}
-
 // How many rows member i holds for (or, transposed, has from) each member.
 std::vector<int64_t> block_rows(const Op& op, const RankTensors& ranks, const Members& members, size_t i) {
   const Size& size = ranks.type(op.args[0]).shape[0];
   const int64_t rows = ranks.operand(op, 0)[static_cast<size_t>(members[i])].shape[0];
   const auto n = static_cast<int64_t>(members.size());
-  if (const RaggedDecl* by = ragged(ranks.program, size.name)) {
+  if (const RaggedDecl* by = ragged_of(ranks.program, size.name)) {
     const std::vector<Tensor>& counts = ranks.values.find(by->counts)->second;
     if (!size.name.ends_with(".t")) return counts[static_cast<size_t>(members[i])].i;
     std::vector<int64_t> transposed;

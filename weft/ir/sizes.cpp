@@ -44,6 +44,8 @@ int64_t size_of(const Size& size, const Sizes& sizes) {
   if (size.per_tensor) return static_cast<int64_t>(tensors_of(sizes, size.name).size());
   if (sizes.tensors.count(size.name)) return tensors_total(sizes, size.name);
   const auto found = sizes.dims.find(size.name);
+  if (found == sizes.dims.end() && size.name.ends_with(".t"))  // at most all rows of all ranks
+    return size_of({size.name.substr(0, size.name.size() - 2), 1, false}, sizes) * sizes.ranks;
   if (found == sizes.dims.end())
     throw Error(ErrorKind::user, fmt::format("no value for size {}", size.name),
                 fmt::format("hand it in: {}=128", size.name));
@@ -92,13 +94,6 @@ std::string values_in(const expr::Expr& e, const Program& program, const Sizes& 
   return text;
 }
 
-bool is_ragged(const Program& program, const Size& size) {
-  for (const HeaderDecl& decl : program.header)
-    if (const auto* ragged = std::get_if<RaggedDecl>(&decl))
-      if (size.name == ragged->name || size.name == ragged->name + ".t") return true;
-  return false;
-}
-
 const GroupDecl* find_group(const Program& program, const std::string& name) {
   for (const HeaderDecl& decl : program.header)
     if (const auto* group = std::get_if<GroupDecl>(&decl); group && group->name == name) return group;
@@ -116,6 +111,40 @@ int split_size(const GroupDecl& group, const Program& program, const Sizes& size
 }
 
 }  // namespace
+
+const RaggedDecl* ragged_of(const Program& program, const std::string& name) {
+  for (const HeaderDecl& decl : program.header)
+    if (const auto* ragged = std::get_if<RaggedDecl>(&decl);
+        ragged && (name == ragged->name || name == ragged->name + ".t"))
+      return ragged;
+  return nullptr;
+}
+
+std::vector<std::vector<int64_t>> row_counts(const Sizes& sizes, const std::string& ragged) {
+  if (const auto given = sizes.counts.find(ragged); given != sizes.counts.end()) return given->second;
+  const int64_t rows = size_of({ragged, 1, false}, sizes), n = sizes.ranks;
+  const int64_t shares = std::max<int64_t>(1, n * (n - 1) / 2);  // n - 1 of them for rank 0, none for the last
+  std::vector<std::vector<int64_t>> counts(static_cast<size_t>(n));
+  for (std::vector<int64_t>& row : counts) {
+    int64_t before = 0;
+    for (int64_t to = 0; to < n; ++to) {
+      const int64_t until = n == 1 ? 1 : before + n - 1 - to;
+      row.push_back(slice_of(rows, static_cast<int>(until), static_cast<int>(shares)).first -
+                    slice_of(rows, static_cast<int>(before), static_cast<int>(shares)).first);
+      before = until;
+    }
+  }
+  return counts;
+}
+
+std::vector<int64_t> ragged_parts(const Sizes& sizes, const std::string& name, int rank) {
+  const bool transposed = name.ends_with(".t");
+  const auto counts = row_counts(sizes, transposed ? name.substr(0, name.size() - 2) : name);
+  if (!transposed) return counts.at(static_cast<size_t>(rank));
+  std::vector<int64_t> parts;
+  for (const std::vector<int64_t>& from : counts) parts.push_back(from.at(static_cast<size_t>(rank)));
+  return parts;
+}
 
 int64_t tensors_total(const Sizes& sizes, const std::string& name) {
   int64_t total = 0;
@@ -203,7 +232,7 @@ namespace {
 void check_shape(const Program& program, const Sizes& sizes, const Shape& shape) {
   Shape known;
   for (const Size& size : shape)
-    if (!is_ragged(program, size)) known.push_back(size);
+    if (!ragged_of(program, size.name)) known.push_back(size);
   shape_of(known, sizes);
 }
 

@@ -17,8 +17,9 @@ void check_spaces(const Work& work) {
     const int loop = loop_space(work, *v.op);
     for (const ir::Name& arg : v.op->args) {
       const Value& a = work.value(arg);
-      WEFT_CHECK(a.grade != Grade::big || loop < 0 || a.space == loop, "{} reads {} in a loop over another space",
-                 v.name, arg);
+      const bool other_rows = is_op(*v.op, "all_to_all") && !work.spaces[static_cast<size_t>(a.space)].ragged.empty();
+      WEFT_CHECK(a.grade != Grade::big || loop < 0 || a.space == loop || other_rows,
+                 "{} reads {} in a loop over another space", v.name, arg);
       if (a.grade == Grade::segment || a.grade == Grade::coarse)
         WEFT_CHECK(loop < 0 || work.spaces[static_cast<size_t>(a.space)].of == loop,
                    "{} meets {}, which is derived of another space", v.name, arg);

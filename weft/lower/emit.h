@@ -58,6 +58,8 @@ class Emitter {
   plan::Id earlier_handshake(const Group& group) const;
   plan::Body fold_steps(const Group& group, const std::vector<const ir::Op*>& but);
   plan::Body move_steps(const Group& group);
+  std::vector<plan::Id> spaces_of_moves(const Group& group) const;
+  plan::Body exchange_steps(const ir::Op& op);
   plan::Body send_steps(const ir::Op& op, plan::Operand source, const std::vector<plan::Operand>& homes);
   Fold& fold_of(const ir::Op& op);
   static plan::Operand partial_of(const Fold& fold);

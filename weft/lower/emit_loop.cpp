@@ -33,12 +33,22 @@ void Emitter::loop(const Group& group) {
   at(group.value);
   prepare_folds(group);
   Body moves = move_steps(group);
-  const bool apart = !present_.empty();  // who sends and who receives are not the same
+  const bool apart = !present_.empty() || spaces_of_moves(group).size() > 1;  // not everywhere, or over other rows too
   if (group.head || !group.maps.empty() || !group.gathers.empty() || !group.folds.empty())
     compute_loop(group, apart ? Body{} : std::exchange(moves, {}));
   if (moves.empty()) return;
   at_all_of(group.value);
-  add(Loop{{work_.out.plan.spaces[static_cast<size_t>(group.space)].name}, 1, moves});
+  add(Loop{spaces_of_moves(group), 1, moves});
+}
+
+// Rows that the other side counts are another space than those that are sent.
+std::vector<Id> Emitter::spaces_of_moves(const Group& group) const {
+  std::vector<Id> names = {work_.out.plan.spaces[static_cast<size_t>(group.space)].name};
+  for (const ir::Op* op : group.moves)
+    if (const Id from = work_.out.plan.spaces[static_cast<size_t>(work_.value(op->args[0]).space)].name;
+        !std::count(names.begin(), names.end(), from))
+      names.insert(names.begin(), from);
+  return names;
 }
 
 void Emitter::compute_loop(const Group& group, const Body& moves) {
@@ -261,13 +271,36 @@ Body Emitter::send_steps(const ir::Op& op, Operand source, const std::vector<Ope
   return {put, get};
 }
 
+// all_to_all: part p goes to rank p, what comes from rank p is part p. The own part comes last, so that behind it all is
+// there.
+Body Emitter::exchange_steps(const ir::Op& op) {
+  const Id family = family_name("main", Protocol::simple, 4, std::string(weft::name(work_.types.at(op.name).dtype)));
+  const Id x = work_.value(op.args[0]).homes[0].buffer;
+  const auto at_home = [&](const char* part) {
+    std::vector<Operand> list;
+    for (const Home& home : work_.value(op.name).homes) list.push_back(algo::slice(home.buffer, algo::part(part)));
+    return list;
+  };
+  Step put = algo::copy(label("put"), algo::slice(x, algo::part("r+j")), {algo::send(family, algo::peer("r+j"))});
+  const Step get = algo::copy(label("get"), algo::receive(family, algo::peer("r-j")), at_home("r-j"));
+  Step own = algo::copy(label("own"), algo::slice(x, algo::part("r")), at_home("r"));
+  add_await(own.after, op.args[0], true);
+  put.after = own.after;
+  work_.value(op.name).made_by = own.label;
+  return {algo::each("j", "1", "n", {put, get}), own};
+}
+
 // gather: everybody's part to the root; scatter: the root's parts to everybody.
 Body Emitter::move_steps(const Group& group) {
   Body body;
   for (const ir::Op* op : group.moves) {
-    const Operand source = read(op->args[0], group.site, group.space);
     if (is_op(*op, "send")) {
+      const Operand source = read(op->args[0], group.site, group.space);
       for (const Item& item : send_steps(*op, source, homes(op->name, group.site))) body.push_back(item);
+      continue;
+    }
+    if (is_op(*op, "all_to_all")) {
+      for (const Item& item : exchange_steps(*op)) body.push_back(item);
       continue;
     }
     const bool gathers = is_op(*op, "gather");

@@ -91,6 +91,14 @@ void chunks(Work& work) {
     const int64_t elements = std::max<int64_t>(1, bytes / size_bytes(v.type->dtype));
     chunk = chunk == 0 ? elements : std::min(chunk, elements);
   }
+  // Chunk k of what is sent is chunk k of what arrives, also where rows are counted by the other side.
+  for (size_t passes = 0; passes < work.spaces.size(); ++passes)
+    for (const Value& v : work.values)
+      if (v.op && v.grade == Grade::big && is_op(*v.op, "all_to_all")) {
+        int64_t& from = work.out.chunk_elements[static_cast<size_t>(work.value(v.op->args[0]).space)];
+        int64_t& to = work.out.chunk_elements[static_cast<size_t>(v.space)];
+        from = to = from == 0 || to == 0 ? std::max(from, to) : std::min(from, to);
+      }
 }
 
 }  // namespace
@@ -121,6 +129,7 @@ void finish(Work& work) {
     recipe.cut = info.cut;
     recipe.of = info.of;
     recipe.tensors = info.tensors;
+    recipe.ragged = info.ragged;
     work.out.spaces.push_back(recipe);
   }
   for (const Id& scalar : launch_scalars(plan)) {

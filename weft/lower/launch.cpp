@@ -43,11 +43,23 @@ plan::Cut cut_of(const std::vector<int64_t>& shape, int dim) {
   return cut;
 }
 
-plan::SpaceExtent extent(const Lowered& lowered, size_t s, const ir::Sizes& sizes) {
+int64_t elements_of(const std::vector<int64_t>& shape, size_t from = 0) {
+  int64_t product = 1;
+  for (size_t d = from; d < shape.size(); ++d) product *= shape[d];
+  return product;
+}
+
+plan::SpaceExtent extent(const Lowered& lowered, size_t s, const ir::Sizes& sizes, int rank) {
   const SpaceRecipe& recipe = lowered.spaces[s];
   const plan::Space& space = lowered.plan.spaces[s];
   plan::SpaceExtent result;
   const std::vector<int64_t> shape = ir::shape_of(recipe.shape, sizes);
+  if (!recipe.ragged.empty()) {
+    std::vector<int64_t> counts = ir::ragged_parts(sizes, recipe.ragged, rank);
+    for (int64_t& count : counts) count *= elements_of(shape, 1);
+    result.extent = plan::Given{std::move(counts)};
+    return result;
+  }
   if (space.derived == plan::Space::Derived::row || space.derived == plan::Space::Derived::column)
     result.meeting = meeting(ir::shape_of(lowered.spaces[static_cast<size_t>(recipe.of)].shape, sizes), shape);
   if (space.kind == plan::Space::Kind::fixed) {
@@ -59,9 +71,9 @@ plan::SpaceExtent extent(const Lowered& lowered, size_t s, const ir::Sizes& size
   return result;
 }
 
-std::vector<plan::SpaceExtent> extents(const Lowered& lowered, const ir::Sizes& sizes) {
+std::vector<plan::SpaceExtent> extents(const Lowered& lowered, const ir::Sizes& sizes, int rank) {
   std::vector<plan::SpaceExtent> list;
-  for (size_t s = 0; s < lowered.spaces.size(); ++s) list.push_back(extent(lowered, s, sizes));
+  for (size_t s = 0; s < lowered.spaces.size(); ++s) list.push_back(extent(lowered, s, sizes, rank));
   return list;
 }
 
@@ -82,7 +94,7 @@ expr::ScalarValue scalar(const std::string& name, const ir::Sizes& sizes, int ra
 plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int rank,
                              const std::map<ir::Name, plan::Binding>& bindings) {
   plan::LaunchArgs args;
-  args.spaces = extents(lowered, sizes);
+  args.spaces = extents(lowered, sizes, rank);
   for (size_t b = 0; b < lowered.buffers.size(); ++b) {
     const BufferRecipe& recipe = lowered.buffers[b];
     const ir::Name& name = recipe.state ? recipe.state_name : recipe.value;
@@ -104,6 +116,16 @@ plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int
   return args;
 }
 
+plan::LaunchArgs common_launch_args(const Lowered& lowered, const ir::Sizes& sizes) {
+  for (const SpaceRecipe& recipe : lowered.spaces)
+    if (!recipe.ragged.empty())
+      throw Error(ErrorKind::unsupported,
+                  fmt::format("{}: rows that every rank counts for itself, {}, in what is said of all ranks",
+                              lowered.plan.name, recipe.ragged),
+                  "`weft run` and `weft tune` measure it on ranks; equal blocks (dim T) can be simulated");
+  return launch_args(lowered, sizes, 0, {});
+}
+
 namespace {
 
 // A buffer of some depth holds that many chunks of each share of the part.
@@ -120,9 +142,11 @@ int64_t part_elements(const plan::Extents& extents, const plan::Instance& instan
 
 int64_t buffer_bytes(const Lowered& lowered, const ir::Sizes& sizes, int rank, int buffer) {
   const plan::Instance instance(lowered.plan, sizes.ranks);
-  const plan::Extents extents(instance, lower::extents(lowered, sizes), lowered.chunk_elements);
+  const plan::Extents extents(instance, lower::extents(lowered, sizes, rank), lowered.chunk_elements);
   const plan::Buffer& text = lowered.plan.buffers[static_cast<size_t>(buffer)];
   const int space = instance.buffer_space(buffer);
+  if (const SpaceRecipe& recipe = lowered.spaces[static_cast<size_t>(space)]; !recipe.ragged.empty() && !text.depth)
+    return elements_of(ir::shape_of(recipe.shape, sizes)) * size_bytes(instance.dtype(buffer));
   const int64_t own = instance.own_part(buffer, rank), parts = instance.parts(space);
   int64_t elements = 0;
   for (int64_t p = 0; p < parts; ++p)

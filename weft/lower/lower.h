@@ -27,6 +27,7 @@ struct SpaceRecipe {
   int cut = -1;         // dimension cut over ranks; -1: whole values only (flat)
   int of = -1;          // derived: index of the space it is derived from
   std::string tensors;  // scattered over `tensors P`
+  std::string ragged;   // rows counted at run time: T or T.t; part p is what goes to, or came from, rank p
 };
 struct BufferRecipe {
   ir::Name value;  // the input, the state, or the output; "" = scratch
@@ -55,7 +56,11 @@ Lowered lower(const ir::Program& scheduled, const std::vector<schedule::LaunchCo
 // `scalars`, `rank` is this rank (sizes of what it has a slice of).
 plan::LaunchArgs launch_args(const Lowered& lowered, const ir::Sizes& sizes, int rank,
                              const std::map<ir::Name, plan::Binding>& bindings);
-// Bytes that each buffer of this rank needs for these sizes (states stored sliced: only the own part).
+// What is the same on all ranks, for who looks at a plan without running it. Error(unsupported) for ragged rows, of which
+// every rank has its own.
+plan::LaunchArgs common_launch_args(const Lowered& lowered, const ir::Sizes& sizes);
+// Bytes that each buffer of this rank needs for these sizes (states stored sliced: only the own part). Of ragged rows the
+// most: dims[T], and dims["T.t"] or ranks * dims[T].
 int64_t buffer_bytes(const Lowered& lowered, const ir::Sizes& sizes, int rank, int buffer);
 
 }  // namespace weft::lower

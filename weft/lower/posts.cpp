@@ -167,6 +167,20 @@ class PostMaker {
     return term;
   }
 
+  // A product, or a map of random numbers or indices, that makes elements of `name` at their places. A post says a value
+  // where it is, so what is exchanged later must not depend on that.
+  const ir::Op* placed_by(const ir::Name& name) const {
+    const Value& v = work_.value(name);
+    if (!v.op || v.grade != Grade::big) return nullptr;
+    bool placed = is_op(*v.op, "matmul");
+    if (is_map(*v.op))
+      expr::visit(v.op->value, [&](const expr::Node& node) { placed |= node.name == "rand" || node.name == "index"; });
+    if (placed) return v.op;
+    for (const ir::Name& arg : v.op->args)
+      if (const ir::Op* found = placed_by(arg)) return found;
+    return nullptr;
+  }
+
   // The value of one name as a term of its own.
   PostTerm whole(const ir::Name& name, const Place& place) {
     Body body(work_, work_.id(source(name)));
@@ -187,6 +201,15 @@ class PostMaker {
     }
     if (is_op(op, "send")) {
       there.hops -= op.attrs.hops;
+      return whole(op.args[0], there);
+    }
+    if (is_op(op, "all_to_all")) {  // my part p is what rank p has as its part for me
+      if (const ir::Op* placed = placed_by(op.args[0]))
+        unsupported(op, fmt::format("{} depends on where its elements lie, and they are exchanged", placed->name),
+                    "put it out, and exchange it in a program of its own");
+      there.peer = place.part;
+      there.part = place.peer.empty() ? expr::print(work_.group(op.name).place(algo::number("r")), expr::Syntax::plan)
+                                      : place.peer;
       return whole(op.args[0], there);
     }
     const Id var = variable();
@@ -282,7 +305,9 @@ class PostMaker {
       const std::string n = work_.group(arg).size();
       const bool met =
           v.space == work_.value(op.name).space;  // an operand of the result's space would mean its own cell
-      if (value.kind != PostTerm::Kind::cell || met)
+      const Value& from = work_.value(source(arg));
+      const bool exchanged = from.op && is_op(*from.op, "all_to_all");  // each part is another rank's
+      if (value.kind != PostTerm::Kind::cell || met || exchanged)
         value = sliced ? elements(arg, part, part + "+1", place) : elements(arg, "0", in_parts ? n : "1", place);
       else if (!sliced)
         value.cell.parts = in_parts ? algo::parts("0", n) : algo::part("0");

@@ -36,6 +36,7 @@ class Classes {
       if (work_.values[i].grade == Grade::big) place_big(i);
     for (size_t i = 0; i < parent_.size(); ++i)
       if (work_.values[i].grade != Grade::big) place_coarse(i);
+    relate_rows();
   }
 
  private:
@@ -65,7 +66,9 @@ class Classes {
     const size_t result = index(op.name);
     if (is_op(op, "matmul")) return;
     if (is_communication(op)) {
-      if (work_.values[result].grade == Grade::big) join(result, index(op.args[0]));
+      const bool same_rows =
+          work_.types.at(op.name).shape == work_.types.at(op.args[0]).shape;  // else those of the peers
+      if (work_.values[result].grade == Grade::big && same_rows) join(result, index(op.args[0]));
       return;
     }
     const ir::Factors factors = op.def->factors(*work_.program, op, work_.types);
@@ -124,6 +127,25 @@ class Classes {
       unsupported(v.name, "it is broadcast and also cut or communicated", "keep what is broadcast replicated");
   }
 
+  // What arrives is counted by who sent it: `given from` says so, once for each pair of spaces.
+  void relate_rows() {
+    std::vector<plan::Space>& spaces = work_.out.plan.spaces;
+    for (const Value& v : work_.values) {
+      if (!v.op || v.grade != Grade::big || !is_op(*v.op, "all_to_all")) continue;
+      auto pair = std::minmax(v.space, work_.value(v.op->args[0]).space);  // declared before it is named
+      plan::Space& later = spaces[static_cast<size_t>(pair.second)];
+      if (pair.first != pair.second) later.from = spaces[static_cast<size_t>(pair.first)].name;
+    }
+  }
+
+  // all_to_all: part p is the block of rows for rank p, so all parts have as many rows.
+  bool in_blocks(size_t c) {
+    for (size_t k = 0; k < parent_.size(); ++k)
+      for (const Value* reader : work_.readers(work_.values[k].name))
+        if (find(k) == c && is_op(*reader->op, "all_to_all")) return true;
+    return false;
+  }
+
   // The dimension that the class is cut along: slices, `cut d`, and what a reduce_scatter makes.
   int cut_of(size_t c) {
     int cut = -1;
@@ -142,6 +164,7 @@ class Classes {
       if (v.op && v.op->cut && is_fold(*v.op))
         for (const ir::Name& arg : v.op->args)
           if (find(index(arg)) == c && work_.value(arg).grade == Grade::big) add(*v.op->cut, v.name);
+      if (find(k) == c && in_blocks(c)) add(0, v.name);
     }
     return cut;
   }
@@ -163,7 +186,12 @@ class Classes {
                   fmt::format("a list of tensors with further dimensions, {}", ir::print(info.shape)),
                   "a `tensors P` value has the shape [P]");
     info.in_parts = info.cut >= 0 || has_owner_of_parts(c);
-    const int space = find_or_add(info, grain(c, info));
+    const bool ragged = ir::ragged_of(*work_.program, info.shape[0].name) != nullptr;
+    if (ragged) info.ragged = info.shape[0].name, info.cut = -1, info.in_parts = true;
+    const int space = find_or_add(info, ragged ? 1 : grain(c, info));
+    if (ragged || in_blocks(c))
+      work_.out.plan.spaces[static_cast<size_t>(space)].kind =
+          ragged ? plan::Space::Kind::given : plan::Space::Kind::equal;
     work_.values[i].space = work_.values[c].space = space;
   }
 

@@ -11,13 +11,15 @@ namespace weft::lower {
 namespace {
 
 void check_known(const ir::Op& op) {
-  static const std::set<std::string_view> known = {"map",       "sum",        "prod",           "amax",   "amin",
-                                                   "matmul",    "all_reduce", "reduce_scatter", "reduce", "all_gather",
-                                                   "broadcast", "send",       "gather",         "scatter"};
+  static const std::set<std::string_view> known = {
+      "map",    "sum",        "prod",      "amax", "amin",   "matmul",  "all_reduce", "reduce_scatter",
+      "reduce", "all_gather", "broadcast", "send", "gather", "scatter", "all_to_all"};
   if (!known.count(op.def->name))
     unsupported(op, fmt::format("{} has no lowering", op.def->name),
-                "all_reduce, reduce_scatter, reduce, all_gather, broadcast, gather, scatter, send, matmul, maps and "
-                "folds have");
+                "all_reduce, reduce_scatter, reduce, all_gather, broadcast, gather, scatter, send, all_to_all, matmul, "
+                "maps and folds have");
+  if (is_op(op, "all_to_all") && op.attrs.dim)
+    unsupported(op, "an all_to_all of slices has no lowering", "all_gather the value, and slice it with `cut`");
 }
 
 void check_root(const ir::Op& op) {
@@ -25,6 +27,20 @@ void check_root(const ir::Op& op) {
   const bool digits =
       std::all_of(op.attrs.root.begin(), op.attrs.root.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (!digits) unsupported(op, fmt::format("its root is {}", op.attrs.root), "write the root as a rank: 0, 1, ...");
+}
+
+// Counts are exchanged before a launch, so they are what is handed in, and every rank has its own.
+void check_ragged(const Work& work, const ir::RaggedDecl& ragged) {
+  const ir::TensorDecl* counts = ir::find_tensor(*work.program, ragged.counts);
+  if (!counts || counts->state || !std::holds_alternative<ir::Local>(counts->type.layout))
+    unsupported(ragged.name, fmt::format("counts that the program computes, {}", ragged.counts),
+                fmt::format("hand them in: in {} i64[R] local", ragged.counts));
+  for (const auto& [name, type] : work.types)
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      const ir::RaggedDecl* of = ir::ragged_of(*work.program, type.shape[d].name);
+      if (of != nullptr && of->name == ragged.name && (d > 0 || type.group != "world" || type.shape[d].per_tensor))
+        unsupported(name, fmt::format("a shape of {}", ir::print(type)), "ragged rows are dimension 0, of all ranks");
+    }
 }
 
 template <typename T>
@@ -148,8 +164,7 @@ void take_units(Work& work) {
     for (const ir::Op* op : unit.ops) check_known(*op), check_root(*op);
   }
   for (const ir::HeaderDecl& decl : work.program->header)
-    if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl))
-      unsupported(ragged->name, "ragged sizes are not lowered", "pad to equal sizes");
+    if (const auto* ragged = std::get_if<ir::RaggedDecl>(&decl)) check_ragged(work, *ragged);
 }
 
 void choose(Work& work) {

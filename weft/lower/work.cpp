@@ -78,7 +78,9 @@ bool is_map(const ir::Op& op) { return op.def->op_class == ir::OpClass::map; }
 bool is_fold(const ir::Op& op) { return op.def->op_class == ir::OpClass::fold; }
 bool is_scatter(const ir::Op& op) { return is_op(op, "reduce_scatter") || is_op(op, "reduce"); }
 bool is_gather(const ir::Op& op) { return is_op(op, "all_gather") || is_op(op, "broadcast"); }
-bool is_move(const ir::Op& op) { return is_op(op, "send") || is_op(op, "gather") || is_op(op, "scatter"); }
+bool is_move(const ir::Op& op) {
+  return is_op(op, "send") || is_op(op, "gather") || is_op(op, "scatter") || is_op(op, "all_to_all");
+}
 bool is_communication(const ir::Op& op) { return op.def->op_class == ir::OpClass::communication; }
 
 Site site(const Work& work, const ir::Op& op) {

@@ -58,6 +58,7 @@ struct SpaceInfo {
   std::string group = "world";
   int cut = -1, of = -1;
   std::string tensors;
+  std::string ragged;     // rows counted at run time
   bool in_parts = false;  // parts n, else 1
   int64_t parts = 1;      // of coarser grades: how many a buffer needs at most
 };
@@ -108,7 +109,8 @@ bool is_map(const ir::Op& op);
 bool is_fold(const ir::Op& op);
 bool is_scatter(const ir::Op& op);  // reduce_scatter, reduce
 bool is_gather(const ir::Op& op);   // all_gather, broadcast
-bool is_move(const ir::Op& op);     // send, gather, scatter: by links alone, behind the step that makes what they move
+bool is_move(
+    const ir::Op& op);  // send, gather, scatter, all_to_all: by links alone, behind the step that makes what they move
 bool is_communication(const ir::Op& op);
 Site site(const Work& work, const ir::Op& op);
 kernel::Reduction reduction(ir::ReduceOp op);

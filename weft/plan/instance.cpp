@@ -143,6 +143,20 @@ Dtype dtype_of(const Instance::Impl& impl, const std::string& name, const std::s
   return *dtype;
 }
 
+// Whose parts are its senders': a given space whose counts the launch says, with a part for each rank.
+void check_from(const Instance::Impl& impl, const Space& s) {
+  const int from = find_space(impl.plan, s.from);
+  const bool known = from >= 0 && from < static_cast<int>(impl.parts.size()) - 1;  // the last one is this space
+  const Space* other = known ? &impl.plan.spaces[static_cast<size_t>(from)] : nullptr;
+  if (!other || other->kind != Space::Kind::given || !other->by_buffer.empty())
+    refuse(fmt::format("space {} is given from {}, which is no given space above it", s.name, s.from),
+           "name a space whose counts the launch says");
+  if (impl.parts.back() != impl.ranks || impl.parts[static_cast<size_t>(from)] != impl.ranks)
+    refuse(fmt::format("space {} is given from {}: they have {} and {} parts on {} ranks", s.name, s.from,
+                       impl.parts.back(), impl.parts[static_cast<size_t>(from)], impl.ranks),
+           "a part for each rank: parts n");
+}
+
 void take_spaces(Instance::Impl& impl) {
   for (const Space& s : impl.plan.spaces) {
     impl.parts.push_back(constant(impl, s.parts, "the parts of space " + s.name));
@@ -161,6 +175,7 @@ void take_spaces(Instance::Impl& impl) {
     for (const Id& other : {s.of, s.like})
       if (!other.empty() && find_space(impl.plan, other) < 0)
         refuse(fmt::format("space {} names space {}, which is not declared", s.name, other), "declare it");
+    if (!s.from.empty()) check_from(impl, s);
     if (!s.by_buffer.empty() && find_buffer(impl.plan, s.by_buffer) < 0)
       refuse(fmt::format("space {} is given by {}, which is no buffer", s.name, s.by_buffer), "declare the buffer");
     impl.counts.push_back(count);

@@ -233,6 +233,11 @@ void Reader::space_kind(Space& space, Piece& rest) {
     scan::take_word(rest);
     space.by_buffer = Id(required(scan::take_word(rest), word, "the buffer that gives the counts"));
     given_lines_[space.name] = at_;
+  } else if (space.kind == Space::Kind::given && scan::find_top(rest, "from") == 0) {
+    scan::take_word(rest);
+    const Piece from = scan::take_word(rest);
+    space.from =
+        declared(required(from, word, "the space that its senders count"), find_space(plan_, Id(from)), "space");
   }
 }
 

@@ -118,9 +118,10 @@ struct Space {
   // fixed: elements of *each* part (null: 1). A name that is declared nowhere is a size that the launch says: `fixed T
   // of s by segment` has one element per tensor in each part.
   Expr count;
-  Id like, of, by_buffer;  // equal like S; derived of S; given by BUFFER
-  Expr block;              // by block K
-  int64_t grain = 1;       // elements
+  // equal like S; derived of S; given by BUFFER; given from S: part p counts what part r of S counts on rank p
+  Id like, of, by_buffer, from;
+  Expr block;         // by block K
+  int64_t grain = 1;  // elements
 };
 
 struct Buffer {

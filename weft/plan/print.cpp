@@ -152,6 +152,7 @@ class Printer {
     if (s.count) out += " " + text(s.count);
     if (!s.like.empty()) out += " like " + s.like;
     if (!s.by_buffer.empty()) out += " by " + s.by_buffer;
+    if (!s.from.empty()) out += " from " + s.from;
     if (s.derived != Space::Derived::no) out += fmt::format(" of {} by {}", s.of, word(s.derived));
     if (s.block) out += " " + text(s.block);
     if (s.grain != 1) out += fmt::format(" grain {}", s.grain);

@@ -271,7 +271,8 @@ std::optional<std::vector<TermOutput>> PostTerms::outputs(const PostTerm& post, 
     if (here) numbers_.pop();
     if (!value) return std::nullopt;
     dtypes.push_back(value->dtype);
-    inputs.push_back(arg.kind == PostTerm::Kind::reduce ? terms.cast(value->dtype, value->term) : value->term);
+    const bool sum = arg.kind == PostTerm::Kind::reduce && elements_of(run_->subject().instance.plan(), arg) < 0;
+    inputs.push_back(sum ? terms.cast(value->dtype, value->term) : value->term);
     const PostTerm* cell = elements_of(run_->subject().instance.plan(), arg) < 0 ? first_cell(arg) : nullptr;
     const int buffer = cell ? find_buffer(run_->subject().instance.plan(), cell->cell.name) : -1;
     any_aligned |= buffer >= 0 && run_->spaces().aligned(run_->subject().instance.buffer_space(buffer), context.space);
@@ -359,6 +360,11 @@ void join_cells(const Instance& instance, PostNumbers& numbers, const PostTerm& 
 }  // namespace
 
 void join_given_counts(const Instance& instance, const std::function<void(int, int, int, int, int, int)>& join) {
+  const std::vector<Space>& spaces = instance.plan().spaces;
+  for (int s = 0; s < static_cast<int>(spaces.size()); ++s)
+    for (int rank = 0; !at(spaces, s).from.empty() && rank < instance.ranks(); ++rank)
+      for (int part = 0; part < instance.ranks(); ++part)
+        join(s, rank, part, find_space(instance.plan(), at(spaces, s).from), part, rank);
   PostNumbers numbers(instance);
   for (const Post& post : instance.plan().posts) {
     const int buffer = post.targets.empty() ? -1 : find_buffer(instance.plan(), post.targets[0].name);

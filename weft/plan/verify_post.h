@@ -82,7 +82,7 @@ class PostTerms {
   std::map<std::vector<int64_t>, std::optional<Value>> known_;
 };
 
-// Which parts of a `given` space must have equal counts, as the posts say: (space, rank, part) pairs through `join`.
+// Which parts of a `given` space must have equal counts, as `given from` and the posts say: (space, rank, part) pairs through `join`.
 void join_given_counts(const Instance& instance, const std::function<void(int, int, int, int, int, int)>& join);
 
 }  // namespace weft::plan
