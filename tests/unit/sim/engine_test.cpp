@@ -1,22 +1,14 @@
 // The engine against times computed by hand, against itself (folded or not, walked or as programs), and on bad plans.
 #include <gtest/gtest.h>
 
+#include "tests/unit/sim/plans.h"
 #include "weft/algo/algorithm.h"
 #include "weft/sim/sim.h"
 
 namespace weft::sim {
 namespace {
 
-using plan::Cut;
 using plan::Instance;
-using plan::SpaceExtent;
-
-std::vector<SpaceExtent> extents(const Instance& instance, int64_t elements) {
-  std::vector<SpaceExtent> spaces(instance.plan().spaces.size());
-  for (size_t i = 0; i < spaces.size(); ++i)
-    if (instance.plan().spaces[i].kind != plan::Space::Kind::fixed) spaces[i].extent = Cut{1, elements, 1};
-  return spaces;
-}
 
 Prediction run(const std::string& text, int ranks, int64_t elements, const Network& network,
                const Options& options = {}, int64_t chunk = 0) {
@@ -206,23 +198,6 @@ TEST(Engine, AStragglerDelaysEverybody) {
   net.slowdown[5] = 10;
   EXPECT_GT(run(ring(1, 1), 8, 8 * 960, net).end_ns, usual);
 }
-
-// An await between lanes, an await on a peer, and one with a lag.
-const char* const awaits = R"(plan 1 awaits
-order any
-round hops
-channels 1
-space s parts n even
-buffer x s f32 in
-buffer t s f32 scratch mapped depth 2
-buffer y s f32 out
-lane make:
-  loop s:
-    made: x[r] -> t[r] after use.used lag 2
-lane use:
-  loop s:
-    used: t@(r+1)%n[r+1] -> y[r+1] after make.made@(r+1)%n
-)";
 
 TEST(Engine, AwaitsByHand) {
   const std::string text = std::string(awaits);

@@ -7,22 +7,14 @@
 #include <map>
 #include <optional>
 
+#include "tests/unit/sim/plans.h"
 #include "weft/algo/algorithm.h"
 #include "weft/sim/sim.h"
 
 namespace weft::sim {
 namespace {
 
-using plan::Cut;
 using plan::Instance;
-using plan::SpaceExtent;
-
-std::vector<SpaceExtent> extents(const Instance& instance, int64_t elements) {
-  std::vector<SpaceExtent> spaces(instance.plan().spaces.size());
-  for (size_t i = 0; i < spaces.size(); ++i)
-    if (instance.plan().spaces[i].kind != plan::Space::Kind::fixed) spaces[i].extent = Cut{1, elements, 1};
-  return spaces;
-}
 
 // Two ports, nodes of 4 ranks, every cost something.
 Network network(int n) {
@@ -174,22 +166,6 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, Traced,
                          [](const auto& i) { return std::string(i.param); });
 
 // Awaits between lanes, on a peer and with a lag, where zero-length steps and steps that end at one instant abound.
-const char* const awaits = R"(plan 1 awaits
-order any
-round hops
-channels 1
-space s parts n even
-buffer x s f32 in
-buffer t s f32 scratch mapped depth 2
-buffer y s f32 out
-lane make:
-  loop s:
-    made: x[r] -> t[r] after use.used lag 2
-lane use:
-  loop s:
-    used: t@(r+1)%n[r+1] -> y[r+1] after make.made@(r+1)%n
-)";
-
 TEST(Trace, AwaitsNameTheStepThatTheyWaitedFor) {
   for (int n = 2; n <= 8; ++n)
     for (const int launches : {1, 3})
