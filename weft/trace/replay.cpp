@@ -125,6 +125,16 @@ class Player {
     size_t last = 0;
   };
 
+  // Times are nanoseconds since 1970, some 1.8e18 now; what would pass the largest that an integer holds is refused.
+  static void require_time(int rank, int64_t now, double ns) {
+    constexpr double most = 9e18;
+    if (static_cast<double>(now) + ns <= most) return;
+    throw Error(
+        ErrorKind::user,
+        fmt::format("rank {} would be at work for {} from {} ns on, past what a clock holds", rank, human_ns(ns), now),
+        "mend the times of the job, or give a smaller --straggler");
+  }
+
   void advance(size_t r) {
     State& me = states_[r];
     const RankLine& line = job_.lines[r];
@@ -135,8 +145,9 @@ class Player {
       const auto number = static_cast<size_t>(item.value);
       if (item.kind == Item::Kind::work) {
         const auto slow = ways_.slowdown.find(line.rank);
-        const int64_t ns =
-            slow == ways_.slowdown.end() ? item.value : std::llround(static_cast<double>(item.value) * slow->second);
+        const double factor = slow == ways_.slowdown.end() ? 1 : slow->second;
+        require_time(line.rank, me.now, static_cast<double>(item.value) * factor);
+        const int64_t ns = factor == 1 ? item.value : std::llround(static_cast<double>(item.value) * factor);
         me.now += ns;
         out.work_ns += ns;
       } else if (item.kind == Item::Kind::start) {
@@ -167,6 +178,7 @@ class Player {
       const Operation& o = job_.lines[at].operations[number];
       const int64_t ready = std::max(states_[at].started[number], from->free_ns);
       if (!o.collective || ways_.by == Ways::By::measured) {
+        require_time(job_.lines[at].rank, ready, static_cast<double>(o.measured_ns));
         complete(at, number, ready, ready + o.measured_ns, at, next);
         continue;
       }
@@ -176,7 +188,9 @@ class Player {
       meeting.elements = std::max(meeting.elements, o.elements);
       meeting.there.emplace_back(at, number);
       if (static_cast<int>(meeting.there.size()) < known_[static_cast<size_t>(o.group)]) continue;
-      const int64_t end = meeting.begin_ns + costs_.ns(o, meeting.elements, job_.groups[static_cast<size_t>(o.group)]);
+      const int64_t takes = costs_.ns(o, meeting.elements, job_.groups[static_cast<size_t>(o.group)]);
+      require_time(job_.lines[r].rank, meeting.begin_ns, static_cast<double>(takes));
+      const int64_t end = meeting.begin_ns + takes;
       for (const auto& [line, operation] : meeting.there)
         complete(line, operation, meeting.begin_ns, end, meeting.last, next);
     }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/errors.h"
 #include "weft/base/error.h"
 #include "weft/trace/replay.h"
 
@@ -135,6 +136,17 @@ TEST(Replay, OperationsMeet) {
   EXPECT_EQ(replay(pair(100, 700), cluster(1, 2), slow).end_ns, 2000 + 2000 + 0);  // 100 and 10 take 20 times as long
   slow.slowdown = {{7, 2.}};
   EXPECT_THROW(replay(pair(100, 700), cluster(1, 2), slow), Error);
+}
+
+// Times that no clock holds are refused, not wrapped.
+TEST(Replay, TimesThatNoClockHolds) {
+  Ways slow;
+  slow.slowdown[0] = 1e17;
+  const Error error = error_of([&] { replay(pair(100, 700), cluster(1, 2), slow); });
+  EXPECT_EQ(error.kind(), ErrorKind::user);
+  EXPECT_TRUE(has(error.what(), "rank 0 would be at work")) << error.what();
+  slow.slowdown[0] = 1e15;  // 100,000,000 s, which it holds
+  EXPECT_GT(replay(pair(100, 700), cluster(1, 2), slow).end_ns, static_cast<int64_t>(1e17));
 }
 
 TEST(Replay, MissingRanksAreNeverLate) { EXPECT_EQ(replay(pair(100, 700, 8), cluster(1, 8), {}).end_ns, 2700); }
